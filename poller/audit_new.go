@@ -167,7 +167,7 @@ func (r *auditReader) takePage(ctx context.Context, page *auditPage, base int) (
 	}
 	r.search.phase = joined
 	r.reached(page)
-	if r.front, err = r.take(ctx, page, base, r.front, r.kept); err != nil {
+	if r.front, err = r.commitRows(ctx, page, base, r.front, r.kept); err != nil {
 		return false, err
 	}
 	r.last = r.position.Last

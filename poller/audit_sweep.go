@@ -82,6 +82,6 @@ func (a *Audit) sweepRows(ctx context.Context, s *auditSweep, page *auditPage) (
 			r.known = true // it may be from before the stream began
 		}
 	}
-	_, err = a.take(ctx, page, last, unconfirmed, nil)
+	_, err = a.commitRows(ctx, page, last, unconfirmed, nil)
 	return done, err
 }

@@ -288,7 +288,7 @@ func (d *Detections) pollPage(ctx context.Context, s *pass) (done bool, err erro
 		case s.until > 0:
 			p.Whole = max(p.Whole, min(looked+d.o.Overlap.Milliseconds(), p.ModTime))
 		}
-		news, err := d.take(ctx, p, rows)
+		news, err := d.commitRows(ctx, p, rows)
 		if err != nil {
 			return false, err
 		}
@@ -336,7 +336,7 @@ func (d *Detections) sweepPage(ctx context.Context) error {
 			return fmt.Errorf("reconcile: %w", err)
 		}
 		if joined {
-			found, err := d.take(ctx, d.position, rows)
+			found, err := d.commitRows(ctx, d.position, rows)
 			if err != nil {
 				return fmt.Errorf("reconcile: %w", err)
 			}

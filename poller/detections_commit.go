@@ -11,9 +11,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// take commits the new versions among the rows, and the position p that they lead to. It
+// commitRows commits the new versions among the rows, and the position p that they lead to. It
 // returns the number of events.
-func (d *Detections) take(ctx context.Context, p detectionsPosition, rows []object) (events int, err error) {
+func (d *Detections) commitRows(ctx context.Context, p detectionsPosition, rows []object) (events int, err error) {
 	keys, values, err := d.recall(ctx, rows)
 	if err != nil {
 		return 0, err
@@ -43,7 +43,7 @@ func (d *Detections) take(ctx context.Context, p detectionsPosition, rows []obje
 				return 0, err
 			}
 		}
-		if err := d.takeRow(ctx, c, r, keys[i], before, seen); err != nil {
+		if err := d.addRow(ctx, c, r, keys[i], before, seen); err != nil {
 			return 0, err
 		}
 	}
@@ -97,8 +97,8 @@ func (c *pageChanges) remember(r *object, key string, after known) {
 	c.commit.Remember = append(c.commit.Remember, checkpoint.Entry{Key: key, Value: after.encode(), At: at})
 }
 
-// takeRow adds what a row changes, given what is known of its object, if it was seen.
-func (d *Detections) takeRow(ctx context.Context, c *pageChanges, r *object, key string, before known, seen bool) error {
+// addRow adds what a row changes, given what is known of its object, if it was seen.
+func (d *Detections) addRow(ctx context.Context, c *pageChanges, r *object, key string, before known, seen bool) error {
 	after := known{modTime: r.version, dead: r.err != nil, created: r.detection.Created, tracked: r.detection.Tracked}
 	if after.dead {
 		after.tracked = before.tracked

@@ -42,7 +42,7 @@ func (r *Records) readByCursor(ctx context.Context, w *reading, cursor string, t
 			return r.cursorFailed(ctx, w, err)
 		}
 		before := w.attempt.fresh
-		if err := r.take(ctx, w, page, false); err != nil {
+		if err := r.commitPage(ctx, w, page, false); err != nil {
 			return 0, err
 		}
 		// A cursor that no longer advances is at its end too; the total shows whether it
@@ -116,7 +116,7 @@ func (r *Records) readByOffset(ctx context.Context, w *reading, page recordRows)
 		offset += len(page.rows)
 		end := len(page.rows) == 0 || page.total >= 0 && int64(offset) >= page.total && rows < min(longest, page.limit)
 		before := w.attempt.fresh
-		if err := r.take(ctx, w, page, end); err != nil {
+		if err := r.commitPage(ctx, w, page, end); err != nil {
 			return 0, err
 		}
 		if end {

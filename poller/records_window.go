@@ -200,7 +200,7 @@ func (r *Records) attempt(ctx context.Context, w *reading) (ending, error) {
 	// A page as long as requested may not be everything, whatever the total is: some
 	// stores count no further than they have to.
 	last := len(page.rows) == 0 || w.attempt.total >= 0 && int64(len(page.rows)) >= w.attempt.total && len(page.rows) < page.limit
-	if err := r.take(ctx, w, page, last); err != nil {
+	if err := r.commitPage(ctx, w, page, last); err != nil {
 		return 0, err
 	}
 	end := complete
@@ -225,9 +225,9 @@ func (r *Records) divisible(w *reading) bool {
 	return !w.recheck && r.length(w) > 1
 }
 
-// take commits the new records of a page. Those of a window's last page stay pending, to
+// commitPage commits the new records of a page. Those of a window's last page stay pending, to
 // be committed with the position that the window leads to.
-func (r *Records) take(ctx context.Context, w *reading, page recordRows, last bool) error {
+func (r *Records) commitPage(ctx context.Context, w *reading, page recordRows, last bool) error {
 	w.attempt.early = w.attempt.early || page.early
 	recorded := r.o.Now()
 	var part []byte

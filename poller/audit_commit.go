@@ -127,10 +127,10 @@ func (c *auditChanges) add(a *Audit, r *auditRow, skip bool) error {
 	return nil
 }
 
-// take commits the rows of a page that are not known: those before base have become visible
+// commitRows commits the rows of a page that are not known: those before base have become visible
 // late, those after it are new, and the gap before them is reported. It returns the gap that
 // is still to be reported.
-func (a *Audit) take(ctx context.Context, page *auditPage, base int, front gapState, kept *transform.AuditPosition) (gapState, error) {
+func (a *Audit) commitRows(ctx context.Context, page *auditPage, base int, front gapState, kept *transform.AuditPosition) (gapState, error) {
 	c := a.newChanges()
 	for _, r := range unknown(page.rows[:max(base, 0)]) {
 		c.Count++
