@@ -52,18 +52,18 @@ type SASL struct {
 	// Username is the user name.
 	Username string `yaml:"username" with:"mechanism=plain,scram-sha-256,scram-sha-512" required:"with"`
 	// Password is the password.
-	Password Secret     `yaml:"password" with:"mechanism=plain,scram-sha-256,scram-sha-512" required:"with"`
-	OAuth    *SASLOAuth `yaml:"oauth" with:"mechanism=oauthbearer" required:"with"`
+	Password Secret             `yaml:"password" with:"mechanism=plain,scram-sha-256,scram-sha-512" required:"with"`
+	OAuth    *ClientCredentials `yaml:"oauth" with:"mechanism=oauthbearer" required:"with"`
 	// Region is the AWS region of the cluster. The credentials are those that AWS's SDK finds:
 	// in the environment, in its files, or as the role of the machine or pod.
 	Region string `yaml:"region" with:"mechanism=aws_msk_iam" required:"with"`
 }
 
-// SASLOAuth configures OAuth 2.0 client credentials: the bridge obtains a token, with which
-// it authenticates connections until shortly before the token expires.
-type SASLOAuth struct {
+// ClientCredentials configures OAuth 2.0 client credentials: the bridge obtains a token, and
+// another one shortly before it expires.
+type ClientCredentials struct {
 	// TokenURL is the URL of the token endpoint: http or https.
-	TokenURL URL `yaml:"token_url" required:"true" schemes:"http,https"`
+	TokenURL URL `yaml:"token_url" required:"true" schemes:"https,http"`
 	// ClientID is the client id.
 	ClientID string `yaml:"client_id" required:"true"`
 	// ClientSecret is the client secret.

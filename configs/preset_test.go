@@ -57,7 +57,9 @@ func TestPresetsGiveDefaults(t *testing.T) {
 		}},
 		{"sentinel is, too, and asks for tokens of Azure Monitor", `webhook: {preset: sentinel, url: "https://e.example", rule_id: dcr-00000000000000000000000000000000, auth: {oauth: {token_url: "https://t", client_id: i, client_secret: s}}}`, func(s *Sink) {
 			s.Webhook.URL, s.Webhook.RuleID = NewURL("https://e.example"), "dcr-00000000000000000000000000000000"
-			s.Webhook.Auth.OAuth = &WebhookOAuth{TokenURL: NewURL("https://t"), ClientID: "i", ClientSecret: NewSecret("s"), Scope: "https://monitor.azure.com//.default", Style: "auto"}
+			s.Webhook.Auth.OAuth = &WebhookOAuth{Style: "auto", ClientCredentials: ClientCredentials{
+				TokenURL: NewURL("https://t"), ClientID: "i", ClientSecret: NewSecret("s"), Scope: "https://monitor.azure.com//.default",
+			}}
 			s.Batch.MaxBytes, s.Webhook.Gzip, s.Webhook.Concurrency = 4*MiB, true, 8
 		}},
 		{"what is set stays, even where it is what a webhook has without a preset", elastic + `, gzip: false, concurrency: 32}, batch: {max_bytes: 1MiB}`, func(s *Sink) {

@@ -53,50 +53,37 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 // needs no unit. It leaves d unchanged on an error.
 func (d *Duration) UnmarshalText(text []byte) error {
 	s := string(text)
-	rest, negative := strings.CutPrefix(s, "-")
-	if !negative {
-		rest = strings.TrimPrefix(rest, "+")
-	}
-	if rest == "0" {
-		*d = 0
+	parsed, err := time.ParseDuration(daysOrWeeks.ReplaceAllStringFunc(s, inGoUnits))
+	number := trailingNumber.FindString(s)
+	switch {
+	case err == nil:
+		*d = Duration(parsed)
 		return nil
+	case number != "":
+		return fmt.Errorf("%q needs a unit: write %ss for seconds, or use ms, m, h, d or w", s, number)
 	}
-	// The sum is negative, because the range of an int64 is larger by one below zero.
-	var sum time.Duration
-	least := time.Duration(math.MinInt64)
-	if !negative {
-		least++
-	}
-	for _, part := range durationPart.FindAllStringSubmatch(rest, -1) {
-		number, unit := part[1], part[2]
-		if number != "" && unit == "" {
-			return fmt.Errorf("%q needs a unit: write %ss for seconds, or use ms, m, h, d or w", s, number)
-		}
-		times := time.Duration(1)
-		switch unit {
-		case "d":
-			unit, times = "h", day/time.Hour
-		case "w":
-			unit, times = "h", week/time.Hour
-		}
-		n, err := time.ParseDuration("-" + number + unit)
-		if err != nil || n < math.MinInt64/times {
-			return fmt.Errorf("%q is not a duration: write for example 500ms, 30s, 5m, 6h, 7d or 2w", s)
-		}
-		if sum < least-n*times {
-			return fmt.Errorf("%q is longer than 292 years", s)
-		}
-		sum += n * times
-	}
-	if !negative {
-		sum = -sum
-	}
-	*d = Duration(sum)
-	return nil
+	return fmt.Errorf("%q is not a duration: write for example 500ms, 30s, 5m, 6h, 7d or 2w", s)
 }
 
-// durationPart matches a number with its unit.
-var durationPart = regexp.MustCompile(`([0-9.]*)([^0-9.]*)`)
+var (
+	daysOrWeeks    = regexp.MustCompile(`[0-9.]+[dw]`)
+	trailingNumber = regexp.MustCompile(`[0-9]+$`)
+)
+
+// inGoUnits returns a number of days or weeks in Go's units. It returns one that has none, or is
+// too large, as it is, which Go does not parse.
+func inGoUnits(part string) string {
+	last := len(part) - 1
+	times := day / time.Hour
+	if part[last] == 'w' {
+		times = week / time.Hour
+	}
+	hours, err := time.ParseDuration(part[:last] + "h")
+	if err != nil || hours > math.MaxInt64/times {
+		return part
+	}
+	return (hours * times).String()
+}
 
 // Size is a number of bytes, 0 or more. Its text form is a whole number and a unit, B, KiB,
 // MiB, GiB or TiB; without a unit it is a number of bytes.

@@ -125,17 +125,7 @@ type WebhookAuth struct {
 //	      auth:
 //	        oauth: {token_url: "https://id.example/oauth2/token", client_id: an-id, client_secret_file: /run/secrets/soc}
 type WebhookOAuth struct {
-	// TokenURL is the URL of the token endpoint: http or https.
-	TokenURL URL `yaml:"token_url" required:"true" schemes:"https,http"`
-	// ClientID is the client id.
-	ClientID string `yaml:"client_id" required:"true"`
-	// ClientSecret is the client secret.
-	ClientSecret Secret `yaml:"client_secret" required:"true"`
-	// Scope is the scope to ask for: one or more words, separated by blanks. Absent: the
-	// token endpoint's default.
-	Scope string `yaml:"scope"`
-	// Audience is the audience to ask for, which some token endpoints require.
-	Audience string `yaml:"audience"`
+	ClientCredentials
 	// Style is how the client id and the secret are sent. header: by HTTP Basic
 	// authentication. params: as parameters in the body. auto: by header, or by params if
 	// the token endpoint refuses that.

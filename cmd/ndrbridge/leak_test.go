@@ -57,7 +57,7 @@ func fullOf(typ reflect.Type) reflect.Value {
 		for i := range typ.NumField() {
 			f := typ.Field(i)
 			isRecursive := f.Type.Kind() == reflect.Slice && f.Type.Elem() == typ // rules of a record filter
-			if f.Tag.Get("yaml") != "" && !isRecursive {
+			if (f.Anonymous || f.Tag.Get("yaml") != "") && !isRecursive {
 				v.Field(i).Set(fullOf(f.Type))
 			}
 		}
@@ -122,8 +122,11 @@ func walk(t *testing.T, path string, v reflect.Value, found func(path, secret st
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if name := v.Type().Field(i).Tag.Get("yaml"); name != "" {
-				walk(t, strings.TrimPrefix(path+"."+name, "."), v.Field(i), found)
+			switch f := v.Type().Field(i); {
+			case f.Anonymous:
+				walk(t, path, v.Field(i), found)
+			case f.Tag.Get("yaml") != "":
+				walk(t, strings.TrimPrefix(path+"."+f.Tag.Get("yaml"), "."), v.Field(i), found)
 			}
 		}
 	}
