@@ -233,6 +233,22 @@ func wantErrors(t *testing.T, err error, want []string) {
 	}
 }
 
+// mistake is a part of a file, and a part of an error of the file.
+type mistake struct{ name, text, want string }
+
+// expectErrors checks that the files with the mistakes have their errors.
+func expectErrors(t *testing.T, file func(text string) string, mistakes []mistake) {
+	t.Helper()
+	for _, m := range mistakes {
+		t.Run(m.name, func(t *testing.T) {
+			_, err := Parse("f.yaml", []byte(file(m.text)), nil)
+			if err == nil || !strings.Contains(err.Error(), m.want) {
+				t.Errorf("error %v, want one with %q", err, m.want)
+			}
+		})
+	}
+}
+
 func TestParseAccepts(t *testing.T) {
 	key := writeFile(t, "k")
 	for name, file := range map[string]string{

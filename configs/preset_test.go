@@ -204,7 +204,7 @@ func TestPresetsInTheEnvironment(t *testing.T) {
 
 func TestPresetKeyErrors(t *testing.T) {
 	const at = "sinks[0].webhook"
-	for _, test := range []struct{ name, webhook, want string }{
+	expectErrors(t, func(text string) string { return sink("webhook: {" + text + "}") }, []mistake{
 		{"a preset that is none", `preset: slak, url: "https://h"`, at + `.preset: "slak" is not one of ` + strings.Join(presets.Names(), ", ") + `; did you mean slack?`},
 		{"no address, where the preset knows none", `preset: slack`, at + ".url: is missing"},
 		{"a key without a preset", `url: "https://h", key: k`, at + ".key: requires preset"},
@@ -235,26 +235,12 @@ func TestPresetKeyErrors(t *testing.T) {
 		{"a collector elsewhere", `preset: splunk_hec, url: "https://h/services/receivers", key: k`, at + ".url: has a path other than that of an event collector"},
 		{"no index", `preset: elasticsearch, url: "https://h/_bulk"`, at + ".url: has no index"},
 		{"a tag with a blank", `preset: datadog, url: "https://h", key: k, tags: [a:b, "c d"]`, at + `.tags[1]: "c d" is not a tag`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := Parse("f.yaml", []byte(sink("webhook: {"+test.webhook+"}")), nil)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want one with %q", err, test.want)
-			}
-		})
-	}
-	for _, test := range []struct{ name, keys, want string }{
+	})
+	expectErrors(t, sink, []mistake{
 		{"batches of CloudEvents", `webhook: {preset: slack, url: "https://h"}, mode: batch`, `sinks[0].mode: "batch" is not supported with a preset, which uses the service's own protocol`},
 		{"CloudEvents in headers", `webhook: {preset: slack, url: "https://h"}, mode: binary`, `sinks[0].mode: "binary" is not supported with a preset`},
 		{"a chat that is to skip, but when", `webhook: {preset: slack, url: "https://h"}, lag: {max_age: 0, max_bytes: 0}`, "sinks[0].lag.policy: is skip without a limit"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := Parse("f.yaml", []byte(sink(test.keys)), nil)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want one with %q", err, test.want)
-			}
-		})
-	}
+	})
 	t.Run("other credentials are taken where the preset has none of its own", func(t *testing.T) {
 		parse(t, sink(`webhook: {preset: elasticsearch, url: "https://h/i", auth: {username: u, password: p}}`))
 		parse(t, sink(`webhook: {preset: datadog, url: "https://h", key: k, auth: {bearer: of-a-proxy}}`))
