@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"bytes"
 	"reflect"
 	"slices"
 	"strings"
@@ -76,12 +75,9 @@ func TestPresetsGiveDefaults(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got  %+v %+v\nwant %+v %+v", got, got.Webhook, want, want.Webhook)
 			}
-			var printed bytes.Buffer
-			if err := Print(&printed, config); err != nil {
-				t.Fatal(err)
-			}
-			if again := parse(t, printed.String()).Sinks[0]; again.Lag != got.Lag || again.Batch != got.Batch || again.Webhook.Gzip != got.Webhook.Gzip || again.Webhook.Concurrency != got.Webhook.Concurrency || again.Webhook.Timeout != got.Webhook.Timeout {
-				t.Errorf("what is printed has other values:\n%s", &printed)
+			printedText := printed(t, config)
+			if again := parse(t, printedText).Sinks[0]; again.Lag != got.Lag || again.Batch != got.Batch || again.Webhook.Gzip != got.Webhook.Gzip || again.Webhook.Concurrency != got.Webhook.Concurrency || again.Webhook.Timeout != got.Webhook.Timeout {
+				t.Errorf("what is printed has other values:\n%s", printedText)
 			}
 		})
 	}

@@ -52,6 +52,15 @@ func parse(t *testing.T, text string, environ ...string) *Config {
 	return config
 }
 
+// printed returns what Print writes.
+func printed(t interface{ Fatal(...any) }, config *Config) string {
+	var b strings.Builder
+	if err := Print(&b, config); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
 func TestNothingPrintsASecret(t *testing.T) {
 	config := parse(t, secretive)
 	parts := []any{config, *config, &config, config.Cluster, *config.Cluster, config.Cluster.NATS, config.Hash()}
@@ -111,18 +120,15 @@ func TestNothingPrintsASecret(t *testing.T) {
 		})
 	}
 	t.Run("Print", func(t *testing.T) {
-		out.Reset()
-		if err := Print(&out, config); err != nil {
-			t.Fatal(err)
-		}
-		refuseSecrets(t, out.String())
+		out := printed(t, config)
+		refuseSecrets(t, out)
 		for _, want := range []string{
 			"token: '***'", "api_key: '***'", "proxy: http://***@proxy.example:3128", "X-Source: '***'", "Accept: text/plain",
 			"url: nats://***@n1:4222,nats://***@n2:4222", "Authorization: '***'",
 			"url: https://***@hooks.example/***?***",
 		} {
-			if !strings.Contains(out.String(), want) {
-				t.Errorf("%q is missing in\n%s", want, &out)
+			if !strings.Contains(out, want) {
+				t.Errorf("%q is missing in\n%s", want, out)
 			}
 		}
 	})
@@ -191,12 +197,9 @@ func TestPrintReadsBackAsTheSame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			variable := "NDRBRIDGE_APPLIANCES_0_API_KEY_FILE=" + key
 			config := parse(t, text, variable)
-			var out bytes.Buffer
-			if err := Print(&out, config); err != nil {
-				t.Fatal(err)
-			}
-			if again := parse(t, out.String(), variable); !reflect.DeepEqual(config, again) {
-				t.Errorf("became another configuration:\n%s", &out)
+			out := printed(t, config)
+			if again := parse(t, out, variable); !reflect.DeepEqual(config, again) {
+				t.Errorf("became another configuration:\n%s", out)
 			}
 		})
 	}

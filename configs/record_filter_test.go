@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -133,16 +132,13 @@ func TestAnyRecordFilterIsPrintedAsItLoads(t *testing.T) {
 		}
 		f := config.Appliances[0].Records[0].Filter
 		config.Appliances[0].APIKey = NewSecret("k")
-		var printed bytes.Buffer
-		if err := Print(&printed, config); err != nil {
-			t.Fatal(err)
-		}
-		again, err := Parse("f.yaml", printed.Bytes(), nil)
+		printedText := printed(t, config)
+		again, err := Parse("f.yaml", []byte(printedText), nil)
 		if err != nil {
-			t.Fatalf("%v in\n%s", err, &printed)
+			t.Fatalf("%v in\n%s", err, printedText)
 		}
 		if got := again.Appliances[0].Records[0].Filter; !reflect.DeepEqual(got, f) {
-			t.Fatalf("%+v becomes %+v by way of\n%s", f, got, &printed)
+			t.Fatalf("%+v becomes %+v by way of\n%s", f, got, printedText)
 		}
 	})
 }

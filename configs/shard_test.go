@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -135,13 +134,4 @@ func TestHash(t *testing.T) {
 	if config.Cluster.Member != "a" || config.State != "/s/state.db" {
 		t.Error("Hash changed the configuration")
 	}
-}
-
-func printed(t *testing.T, config *Config) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := Print(&b, config); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
 }

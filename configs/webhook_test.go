@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"bytes"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -108,11 +107,8 @@ func TestSignaturesMayHaveSeveralSecrets(t *testing.T) {
 		})
 	}
 	t.Run("none is printed", func(t *testing.T) {
-		var printed bytes.Buffer
-		if err := Print(&printed, parse(t, literal)); err != nil {
-			t.Fatal(err)
-		}
-		if text := printed.String(); strings.Contains(text, "whsec_") || !strings.Contains(text, file) || !strings.Contains(text, hidden) {
+		printedText := printed(t, parse(t, literal))
+		if text := printedText; strings.Contains(text, "whsec_") || !strings.Contains(text, file) || !strings.Contains(text, hidden) {
 			t.Errorf("it prints\n%s", text)
 		}
 	})
