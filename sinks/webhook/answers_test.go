@@ -20,6 +20,7 @@ import (
 func TestEveryStatusHasItsClass(t *testing.T) {
 	halted := []int{401, 402, 403, 404, 405, 407, 410, 415, 421, 426, 501, 505, 511}
 	transient := []int{408, 425}
+	target := []int{408, 425, 429, 502, 503, 504} // only what is not understood may be the fault of an event
 	want := func(status int) failure.Class {
 		switch {
 		case slices.Contains(halted, status) || status/100 == 3:
@@ -52,6 +53,9 @@ func TestEveryStatusHasItsClass(t *testing.T) {
 		class, wait := failure.ClassOf(err)
 		if class != want(status) || wait != 0 {
 			t.Errorf("%d: class %s, wait %v, want %s", status, class, wait, want(status))
+		}
+		if scope := failure.ScopeOf(err); class != failure.Halted && (scope == failure.ScopeTarget) != slices.Contains(target, status) {
+			t.Errorf("%d has the scope %q", status, scope)
 		}
 		if !strings.Contains(err.Error(), fmt.Sprint(status)) {
 			t.Errorf("%d is not in the error: %v", status, err)

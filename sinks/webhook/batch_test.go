@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,27 +55,25 @@ func TestDocumentsAreSentInsteadOfCloudEvents(t *testing.T) {
 			[]string{"CEF:0|0|", "CEF:0|1|"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := record(t)
-			test.options.URL = got.url
+			url, received := startPosts(t)
+			test.options.URL = url
 			require.NoError(t, open(t, test.options).Send(t.Context(), documents(2, test.options.Format, 0)))
-			if strings.Join(got.bodies, "\x00") != strings.Join(test.bodies, "\x00") {
-				t.Errorf("bodies %q, want %q", got.bodies, test.bodies)
+			var want []post
+			for _, body := range test.bodies {
+				want = append(want, post{test.contentType, body})
 			}
-			for _, contentType := range got.contentTypes {
-				if contentType != test.contentType {
-					t.Errorf("content type %q, want %q", contentType, test.contentType)
-				}
+			if got := received(); !slices.Equal(got, want) {
+				t.Errorf("received %q, want %q", got, want)
 			}
 		})
 	}
 	t.Run("CloudEvents can be lines", func(t *testing.T) {
-		got := record(t)
+		url, received := startPosts(t)
 		events := sinktest.Events(2, 2, 0)
-		s := open(t, webhook.Options{URL: got.url, Mode: transform.Batch, Lines: true})
-		require.NoError(t, s.Send(t.Context(), events))
-		want := string(events[0].Structured()) + "\n" + string(events[1].Structured()) + "\n"
-		if strings.Join(got.bodies, "|") != want || got.contentTypes[0] != "application/x-ndjson" {
-			t.Errorf("%q %q", got.contentTypes, got.bodies)
+		require.NoError(t, open(t, webhook.Options{URL: url, Mode: transform.Batch, Lines: true}).Send(t.Context(), events))
+		want := []post{{"application/x-ndjson", string(events[0].Structured()) + "\n" + string(events[1].Structured()) + "\n"}}
+		if got := received(); !slices.Equal(got, want) {
+			t.Errorf("received %q", got)
 		}
 	})
 }
@@ -91,8 +90,8 @@ func TestBatchesOfDocumentsStayWithinTheLimitOfABody(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			const size, limit = 10_000, 35_000
-			got := record(t)
-			test.options.URL, test.options.Mode, test.options.MaxBodyBytes = got.url, transform.Batch, limit
+			url, received := startPosts(t)
+			test.options.URL, test.options.Mode, test.options.MaxBodyBytes = url, transform.Batch, limit
 			events := documents(10, test.options.Format, size)
 			events[4] = documents(1, test.options.Format, limit)[0]
 			each, ok := open(t, test.options).Send(t.Context(), events).(failure.EventErrors)
@@ -104,12 +103,13 @@ func TestBatchesOfDocumentsStayWithinTheLimitOfABody(t *testing.T) {
 					t.Errorf("event %d: %v", i, err)
 				}
 			}
-			if len(got.bodies) != 4 { // 3 and 1 before the large one, 3 and 2 behind it
-				t.Errorf("%d requests", len(got.bodies))
+			got := received()
+			if len(got) != 4 { // 3 and 1 before the large one, 3 and 2 behind it
+				t.Errorf("%d requests", len(got))
 			}
-			for _, body := range got.bodies {
-				if len(body) > limit {
-					t.Errorf("a body of %d bytes", len(body))
+			for _, p := range got {
+				if len(p.body) > limit {
+					t.Errorf("a body of %d bytes", len(p.body))
 				}
 			}
 		})
@@ -122,44 +122,22 @@ func TestBatchesOfDocumentsStayWithinTheLimitOfABody(t *testing.T) {
 				exact--
 			}
 			for limit, requests := range map[int]int{exact: 1, exact - 1: 2} {
-				got := record(t)
-				require.NoError(t, open(t, webhook.Options{URL: got.url, Mode: transform.Batch, Format: of, MaxBodyBytes: limit}).Send(t.Context(), events))
-				if len(got.bodies) != requests {
-					t.Errorf("%s, %d bytes: %d requests, want %d", of, limit, len(got.bodies), requests)
+				url, received := startPosts(t)
+				require.NoError(t, open(t, webhook.Options{URL: url, Mode: transform.Batch, Format: of, MaxBodyBytes: limit}).Send(t.Context(), events))
+				if n := len(received()); n != requests {
+					t.Errorf("%s, %d bytes: %d requests, want %d", of, limit, n, requests)
 				}
 			}
 		}
 	})
 	t.Run("a large batch is split by the size of the documents", func(t *testing.T) {
-		got := record(t)
-		s := open(t, webhook.Options{URL: got.url, Mode: transform.Batch, Format: format.OCSF, Concurrency: 4})
+		url, received := startPosts(t)
+		s := open(t, webhook.Options{URL: url, Mode: transform.Batch, Format: format.OCSF, Concurrency: 4})
 		require.NoError(t, s.Send(t.Context(), documents(40, format.OCSF, 64<<10)))
-		if len(got.bodies) != 4 {
-			t.Errorf("%d requests", len(got.bodies))
+		if n := len(received()); n != 4 {
+			t.Errorf("%d requests", n)
 		}
 	})
-}
-
-// requests are the requests that a server has received.
-type requests struct {
-	url string
-
-	mu                   sync.Mutex
-	bodies, contentTypes []string
-}
-
-// record starts a server that accepts every request.
-func record(t *testing.T) *requests {
-	r := new(requests)
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
-		body, _ := io.ReadAll(request.Body)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.bodies, r.contentTypes = append(r.bodies, string(body)), append(r.contentTypes, request.Header.Get("Content-Type"))
-	}))
-	t.Cleanup(server.Close)
-	r.url = server.URL
-	return r
 }
 
 func TestLargeBodiesAreCompressed(t *testing.T) {

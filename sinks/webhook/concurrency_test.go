@@ -345,28 +345,6 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 	})
 }
 
-func TestATargetThatIsNotReachedIsNotTriedForEveryEvent(t *testing.T) {
-	var mu sync.Mutex
-	requests := 0
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		mu.Lock()
-		requests++
-		mu.Unlock()
-		panic(http.ErrAbortHandler) // hangs up
-	}))
-	defer server.Close()
-	err := open(t, webhook.Options{URL: server.URL, Concurrency: 32}).Send(t.Context(), sinktest.Events(200, 200, 0))
-	each, ok := errors.AsType[failure.EventErrors](err)
-	if !ok || each[0] == nil || !errors.Is(each[199], failure.ErrNotTried) {
-		t.Fatalf("error %v", err)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if requests > 63 {
-		t.Errorf("%d requests", requests)
-	}
-}
-
 func TestAReceiverThatIsOverloadedGetsOneRequestASendInTheEnd(t *testing.T) {
 	w := newWatcher(t, func([]string) int { return http.StatusBadGateway })
 	s := open(t, webhook.Options{URL: w.url, Concurrency: 8})

@@ -127,20 +127,24 @@ func TestTheCallersContextEndsASend(t *testing.T) {
 	})
 }
 
+// secure starts a receiver that speaks HTTP/2 over TLS.
+func secure(t *testing.T, config *tls.Config) *receiver {
+	r := newReceiver(t)
+	r.server.EnableHTTP2 = true
+	r.server.TLS = config
+	r.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	r.server.StartTLS()
+	return r
+}
+
+// trusted returns the configuration of a client that trusts a receiver.
+func trusted(r *receiver) *tls.Config {
+	pool := x509.NewCertPool()
+	pool.AddCert(r.server.Certificate())
+	return &tls.Config{RootCAs: pool}
+}
+
 func TestTLS(t *testing.T) {
-	secure := func(t *testing.T, config *tls.Config) *receiver {
-		r := newReceiver(t)
-		r.server.EnableHTTP2 = true
-		r.server.TLS = config
-		r.server.Config.ErrorLog = log.New(io.Discard, "", 0)
-		r.server.StartTLS()
-		return r
-	}
-	trusted := func(r *receiver) *tls.Config {
-		pool := x509.NewCertPool()
-		pool.AddCert(r.server.Certificate())
-		return &tls.Config{RootCAs: pool}
-	}
 	t.Run("events go over HTTP/2 in one connection", func(t *testing.T) {
 		for _, mode := range modes {
 			r := secure(t, nil)
@@ -192,14 +196,8 @@ func TestAServerThatRequiresACertificateHaltsSoon(t *testing.T) {
 	// In TLS 1.3 the alert arrives after the client has completed the handshake. It
 	// may be lost if the connection is reset: then the failure is transient, and the
 	// sink sends again.
-	r := newReceiver(t)
-	r.server.EnableHTTP2 = true
-	r.server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert}
-	r.server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	r.server.StartTLS()
-	pool := x509.NewCertPool()
-	pool.AddCert(r.server.Certificate())
-	s := open(t, webhook.Options{URL: r.server.URL, TLS: &tls.Config{RootCAs: pool}, Mode: transform.Batch})
+	r := secure(t, &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert})
+	s := open(t, webhook.Options{URL: r.server.URL, TLS: trusted(r), Mode: transform.Batch})
 	for range 100 {
 		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
 		if err == nil {
@@ -213,10 +211,7 @@ func TestAServerThatRequiresACertificateHaltsSoon(t *testing.T) {
 }
 
 func TestProxies(t *testing.T) {
-	target := newReceiver(t)
-	target.server.StartTLS()
-	pool := x509.NewCertPool()
-	pool.AddCert(target.server.Certificate())
+	target := secure(t, nil)
 	proxy := func(t *testing.T, serve http.HandlerFunc) *url.URL {
 		server := httptest.NewServer(serve)
 		t.Cleanup(server.Close)
@@ -247,7 +242,7 @@ func TestProxies(t *testing.T) {
 			io.Copy(client, server)
 			client.Close()
 		})
-		s := open(t, webhook.Options{URL: target.server.URL, Proxy: through, TLS: &tls.Config{RootCAs: pool}})
+		s := open(t, webhook.Options{URL: target.server.URL, Proxy: through, TLS: trusted(target)})
 		if err := s.Send(t.Context(), sinktest.Events(3, 3, 0)); err != nil {
 			t.Error(err)
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/require"
@@ -163,29 +162,5 @@ func TestALargeBatchIsHalvedUntilItFits(t *testing.T) {
 				last[e.PartitionKey] = at
 			}
 		})
-	}
-}
-
-// TestScopeOfEachFailure: only what is not understood may be the fault of an event.
-func TestScopeOfEachFailure(t *testing.T) {
-	target := []int{408, 425, 429, 502, 503, 504}
-	answer := 0
-	w := newWatcher(t, func([]string) int { return answer })
-	events := sinktest.Events(1, 1, 0)
-	s, err := webhook.New(webhook.Options{URL: w.url})
-	require.NoError(t, err)
-	defer s.Close()
-	for answer = 400; answer < 600; answer++ {
-		err := s.Send(t.Context(), events)
-		if class, _ := failure.ClassOf(err); class == failure.Halted || class == failure.Rejected {
-			continue
-		}
-		want := failure.ScopeEvent
-		if slices.Contains(target, answer) {
-			want = failure.ScopeTarget
-		}
-		if scope := failure.ScopeOf(err); scope != want {
-			t.Errorf("%d has the scope %q, want %q", answer, scope, want)
-		}
 	}
 }

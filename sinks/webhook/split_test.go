@@ -3,7 +3,6 @@ package webhook
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,9 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"pgregory.net/rapid"
-
-	"ndrbridge/internal/failure"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -31,48 +27,6 @@ func PlainEvents(t require.T, n, keys, size int) []transform.Event {
 		require.NoError(t, err)
 	}
 	return events
-}
-
-func TestSplitKeepsKeysTogetherAndInOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		size := rapid.SampledFrom([]int{0, 2 << 10, 40 << 10}).Draw(t, "bytes of an event")
-		events := PlainEvents(t, rapid.IntRange(1, 60).Draw(t, "events"), rapid.IntRange(1, 60).Draw(t, "keys"), size)
-		n := rapid.IntRange(1, 10).Draw(t, "requests at most")
-		parts := split(events, n)
-		if len(parts) < 1 || len(parts) > n {
-			t.Fatalf("%d parts", len(parts))
-		}
-		home := map[string]int{}
-		total, seen := 0, 0
-		for number, p := range parts {
-			if len(p.events) == 0 {
-				t.Fatalf("part %d is empty", number)
-			}
-			last := -1
-			for i, e := range p.events {
-				if before, ok := home[e.PartitionKey]; ok && before != number {
-					t.Fatalf("key %s is in parts %d and %d", e.PartitionKey, before, number)
-				}
-				home[e.PartitionKey] = number
-				index := i
-				if len(parts) > 1 {
-					index = p.indexes[i]
-				}
-				if index <= last || events[index].ID != e.ID {
-					t.Fatalf("part %d is out of order", number)
-				}
-				last = index
-				total += len(e.Structured())
-				seen++
-			}
-		}
-		if seen != len(events) {
-			t.Fatalf("%d of %d events", seen, len(events))
-		}
-		if len(parts) > 1 && total/len(parts) < minPartBytes {
-			t.Fatalf("%d parts of %d bytes", len(parts), total)
-		}
-	})
 }
 
 func TestSplitIsEven(t *testing.T) {
@@ -230,44 +184,4 @@ func TestAnOverloadedReceiverGetsFewerRequestsAtATime(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestTheWindowIsHalvedOnceForTheRequestsInFlightAndGrowsByOneWithEachRound(t *testing.T) {
-	overload := failure.Unavailable(failure.ScopeTarget, "503")
-	rapid.Check(t, func(t *rapid.T) {
-		w := newWindow(rapid.IntRange(1, 32).Draw(t, "most"))
-		for range rapid.IntRange(0, 3).Draw(t, "failures before the first success") {
-			w.begin()
-			w.end(rapid.SampledFrom([]error{errors.New("500"), overload}).Draw(t, "error"))
-			if w.size != 1 {
-				t.Fatalf("%+v before anything succeeded", w)
-			}
-		}
-		w.begin()
-		w.end(nil)
-		if w.size != w.max {
-			t.Fatalf("%+v after a success", w)
-		}
-		for range rapid.IntRange(1, 20).Draw(t, "rounds") {
-			size := w.size
-			for !w.isFull() {
-				w.begin()
-			}
-			overloads := rapid.IntRange(0, size).Draw(t, "requests that overload the target")
-			for n := range size {
-				var err error
-				if n < overloads {
-					err = overload
-				}
-				w.end(err)
-			}
-			want := min(size+1, w.max)
-			if overloads > 0 {
-				want = max(1, size/2)
-			}
-			if w.size != want || w.inFlight != 0 || w.outdated != 0 {
-				t.Fatalf("%+v after a round of %d with %d overloads, want size %d", w, size, overloads, want)
-			}
-		}
-	})
 }
