@@ -267,9 +267,7 @@ func (p *pass) applyResults(indexes []int, each failure.EventErrors, names []str
 			rejected, known = err, true
 		case noLease || errors.Is(err, failure.ErrNotTried):
 		case p.endsPass(err):
-			if ended == nil || moreSevere(err, ended) {
-				ended = err
-			}
+			ended = failure.MostSevere(ended, err)
 		case failure.ScopeOf(err) == failure.ScopePart:
 			p.fail(i, eventFailure{err: err, part: true})
 			failed = true
@@ -301,19 +299,6 @@ func (p *pass) applyResults(indexes []int, each failure.EventErrors, names []str
 		return rejected
 	}
 	return nil
-}
-
-// moreSevere reports whether err rather than than decides how the sink goes on.
-func moreSevere(err, than error) bool {
-	class, wait := failure.ClassOf(err)
-	thanClass, thanWait := failure.ClassOf(than)
-	switch class {
-	case failure.Halted:
-		return thanClass != failure.Halted
-	case failure.Throttled:
-		return thanClass == failure.Transient || thanClass == failure.Throttled && wait > thanWait
-	}
-	return false
 }
 
 // accept records that the target accepted an event.

@@ -3,6 +3,7 @@
 package failure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,6 +117,26 @@ func ScopeOf(err error) Scope {
 		return ScopeTarget
 	}
 	return e.Scope
+}
+
+// MostSevere returns the error that decides how a sink goes on, the first of several that are
+// alike: one that halts, else the one that throttles for the longest time, else a transient one.
+// It is nil if all errors are.
+func MostSevere(errs ...error) error {
+	var worst error
+	for _, err := range errs {
+		if err != nil && (worst == nil || compareSeverity(err, worst) > 0) {
+			worst = err
+		}
+	}
+	return worst
+}
+
+func compareSeverity(a, b error) int {
+	order := []Class{Rejected, Transient, Throttled, Halted}
+	class, wait := ClassOf(a)
+	otherClass, otherWait := ClassOf(b)
+	return cmp.Or(cmp.Compare(slices.Index(order, class), slices.Index(order, otherClass)), cmp.Compare(wait, otherWait))
 }
 
 // EventErrors holds the result of each event of a Send, in their order: nil for an

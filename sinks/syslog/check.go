@@ -15,11 +15,7 @@ const tryByReplay = "see whether a few events arrive: on a running bridge, send 
 
 // Check connects to the receiver and sends no message.
 func (s *Sink) Check(ctx context.Context, t sinks.Trial) []finding.Finding {
-	path := &finding.Path{Address: s.o.Address, Key: "address", Now: t.Now}
-	if d, ok := s.transport.(*datagrams); ok {
-		return d.check(ctx, path)
-	}
-	return s.transport.(*stream).check(ctx, path)
+	return s.transport.check(ctx, &finding.Path{Address: s.o.Address, Key: "address", Now: t.Now})
 }
 
 // check looks the address up. A datagram would be an event.

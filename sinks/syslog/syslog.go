@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
@@ -85,6 +86,8 @@ type transport interface {
 	// send returns nil once all messages are as safe as the transport can tell. It sets
 	// the error of a single message by batch.reject.
 	send(ctx context.Context, b *batch) error
+	// check tries the connection, and sends nothing.
+	check(ctx context.Context, path *finding.Path) []finding.Finding
 	close() error
 }
 

@@ -143,12 +143,9 @@ func (t *tokens) RoundTrip(r *http.Request) (*http.Response, error) {
 		answer.Body = http.NoBody
 		return answer, nil
 	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxTokenAnswer))
-	if err != nil && answer.StatusCode/100 == 2 {
-		return nil, fmt.Errorf("the answer is incomplete: %w", err)
-	}
+	body, err := t.s.read(answer, maxTokenAnswer)
 	if err != nil {
-		body = []byte(t.s.hidden().HideBeginning(string(body)))
+		return nil, err
 	}
 	answer.Body = io.NopCloser(bytes.NewReader(body))
 	return answer, nil

@@ -240,17 +240,27 @@ func (s *Sink) exchange(ctx context.Context, method string, target *url.URL, hea
 	if statusDecides {
 		limit = maxDrained
 	}
-	a.Body, err = io.ReadAll(io.LimitReader(answer.Body, limit))
-	if err != nil {
-		a.Body = []byte(a.secrets.HideBeginning(string(a.Body)))
-	}
+	a.Body, err = s.read(answer, limit)
 	switch {
 	case a.redirect != "":
 		return Answer{}, s.report(a.Refusal())
-	case err != nil && a.Status/100 == 2 && !statusDecides:
-		return Answer{}, s.notAnswered(ctx, fmt.Errorf("the answer is incomplete: %w", err))
+	case err != nil && !statusDecides:
+		return Answer{}, s.notAnswered(ctx, err)
 	}
 	return a, nil
+}
+
+// read returns the body of an answer, up to limit. It returns an error if that of a 2xx is
+// incomplete.
+func (s *Sink) read(answer *http.Response, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(answer.Body, limit))
+	if err != nil && answer.StatusCode/100 == 2 {
+		return nil, fmt.Errorf("the answer is incomplete: %w", err)
+	}
+	if err != nil {
+		body = []byte(s.hidden().HideBeginning(string(body)))
+	}
+	return body, nil
 }
 
 // report adds the target to a preset's error.

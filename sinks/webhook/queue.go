@@ -85,7 +85,7 @@ func (q *requestQueue) done(i int, err error) {
 		return
 	}
 	q.failures++
-	q.stopped = q.stopped || rank(err) >= throttled || overloaded(err) || q.failures >= q.window.max
+	q.stopped = q.stopped || concernsAll(err) || overloaded(err) || q.failures >= q.window.max
 }
 
 // window is the number of requests that may be in flight. It is one until a request has
@@ -131,7 +131,7 @@ func (w *window) end(err error) {
 // event goes to, is overloaded or cannot be reached.
 func overloaded(err error) bool {
 	if each, ok := err.(failure.EventErrors); ok {
-		err = mostSevere(each)
+		err = failure.MostSevere(each...)
 	}
 	class, _ := failure.ClassOf(err)
 	scope := failure.ScopeOf(err)

@@ -38,11 +38,12 @@ func (t *results) add(indexes []int, err error) (acknowledged bool) {
 	}
 	worst := err
 	if apart {
-		worst = mostSevere(each)
+		worst = failure.MostSevere(each...)
 	}
-	t.worst = mostSevere([]error{t.worst, worst})
+	t.worst = failure.MostSevere(t.worst, worst)
 	t.known = t.known || apart || err == nil || len(indexes) == 1
-	return err == nil || rank(err) <= rejected && (apart || len(indexes) == 1)
+	class, _ := failure.ClassOf(worst)
+	return worst == nil || class == failure.Rejected && (apart || len(indexes) == 1)
 }
 
 // ofRequest returns the result of each event of a request with n events that failed because
@@ -66,7 +67,7 @@ func ofRequest(err error, n int) error {
 // or throttles the sink, it is that of the events that were not tried, too.
 func (t *results) result() error {
 	for i, err := range t.each {
-		if err == failure.ErrNotTried && rank(t.worst) >= throttled {
+		if err == failure.ErrNotTried && concernsAll(t.worst) {
 			t.each[i] = t.worst
 		}
 	}
@@ -79,41 +80,8 @@ func (t *results) result() error {
 	return t.each.OrNil()
 }
 
-// mostSevere returns the first of the errors with the highest rank, or nil if all are nil.
-func mostSevere(errs []error) error {
-	var worst error
-	for _, err := range errs {
-		if rank(err) > rank(worst) {
-			worst = err
-		}
-	}
-	return worst
-}
-
-// The ranks of errors, by severity.
-const (
-	rejected = iota + 1
-	transient
-	throttled
-	halted
-)
-
-// rank returns the rank of an error, 0 for nil. That of failure.EventErrors is the highest of
-// its errors.
-func rank(err error) int {
-	if each, ok := err.(failure.EventErrors); ok {
-		err = mostSevere(each)
-	}
-	if err == nil {
-		return 0
-	}
-	switch class, _ := failure.ClassOf(err); class {
-	case failure.Rejected:
-		return rejected
-	case failure.Throttled:
-		return throttled
-	case failure.Halted:
-		return halted
-	}
-	return transient
+// concernsAll reports whether an error halts or throttles the sink.
+func concernsAll(err error) bool {
+	class, _ := failure.ClassOf(err)
+	return class == failure.Halted || class == failure.Throttled
 }
