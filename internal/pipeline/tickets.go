@@ -79,43 +79,21 @@ func (p *Pipeline) locate(ctx context.Context, c tickets.Command) (names []strin
 }
 
 // findAppliances returns the appliances that know a command's detection, or its ticket if it
-// names no detection, according to the state or, with ask, to the appliances. It returns an error if an appliance could not be asked and no other one
-// knows it. The pipeline must be open.
+// names no detection, according to the state or, with ask, to the appliances. It returns an error
+// if an appliance could not be asked and no other one knows it. The pipeline must be open.
 func (p *Pipeline) findAppliances(ctx context.Context, c tickets.Command, ask bool) (names []string, err error) {
-	all := p.current.Load().appliances
+	all, knows := p.current.Load().appliances, p.remembers
 	if ask {
-		return askAppliances(ctx, all, c)
+		knows = askAppliance
 	}
-	remembers := p.remembersTicket
-	if c.DetectionID != 0 {
-		remembers = p.remembersDetection
-	}
-	for _, a := range all {
-		known, err := remembers(ctx, a.config.Name, c)
-		if err != nil {
-			return nil, err
-		}
-		if known {
-			names = append(names, a.config.Name)
-		}
-	}
-	return names, nil
-}
-
-// askAppliances returns the appliances that have a command's detection or ticket.
-func askAppliances(ctx context.Context, all []*appliancePart, c tickets.Command) (names []string, err error) {
-	ask := hasTicket
-	if c.DetectionID != 0 {
-		ask = hasDetection
-	}
-	has, errs := make([]bool, len(all)), make([]error, len(all))
+	known, errs := make([]bool, len(all)), make([]error, len(all))
 	var asking sync.WaitGroup
 	for i, a := range all {
-		asking.Go(func() { has[i], errs[i] = ask(ctx, a.client, c) })
+		asking.Go(func() { known[i], errs[i] = knows(ctx, a, c) })
 	}
 	asking.Wait()
 	for i, a := range all {
-		if has[i] {
+		if known[i] {
 			names = append(names, a.config.Name)
 		}
 	}
@@ -125,17 +103,15 @@ func askAppliances(ctx context.Context, all []*appliancePart, c tickets.Command)
 	return nil, errors.Join(errs...)
 }
 
-// remembersDetection reports whether an appliance's polling has seen the detection.
-func (p *Pipeline) remembersDetection(ctx context.Context, appliance string, c tickets.Command) (bool, error) {
-	_, known, err := poller.SeenOf(ctx, p.store, appliance, c.DetectionID)
-	return known, err
-}
-
-// remembersTicket reports whether earlier commands for the ticket were sent to an
-// appliance, or will be.
-func (p *Pipeline) remembersTicket(ctx context.Context, appliance string, c tickets.Command) (bool, error) {
+// remembers reports whether an appliance's polling has seen the detection of a command, or
+// whether earlier commands for its ticket were sent to the appliance, or will be.
+func (p *Pipeline) remembers(ctx context.Context, a *appliancePart, c tickets.Command) (bool, error) {
+	if c.DetectionID != 0 {
+		_, known, err := poller.SeenOf(ctx, p.store, a.config.Name, c.DetectionID)
+		return known, err
+	}
 	for _, state := range []checkpoint.CommandState{checkpoint.CommandApplied, checkpoint.CommandPending} {
-		earlier, err := p.store.Commands(ctx, checkpoint.CommandFilter{Appliance: appliance, Subject: c.TicketID, State: state}, 0, 1)
+		earlier, err := p.store.Commands(ctx, checkpoint.CommandFilter{Appliance: a.config.Name, Subject: c.TicketID, State: state}, 0, 1)
 		if err != nil || len(earlier) > 0 {
 			return len(earlier) > 0, err
 		}
@@ -143,22 +119,20 @@ func (p *Pipeline) remembersTicket(ctx context.Context, appliance string, c tick
 	return false, nil
 }
 
-// hasDetection asks an appliance whether it has the detection of a command.
-func hasDetection(ctx context.Context, client *appliance.Client, c tickets.Command) (bool, error) {
-	_, err := client.DetectionModTime(ctx, c.DetectionID)
-	var refused *appliance.Error
-	if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
-		return false, nil
+// askAppliance asks an appliance whether it has the detection of a command, or one with its ticket.
+func askAppliance(ctx context.Context, a *appliancePart, c tickets.Command) (bool, error) {
+	if c.DetectionID != 0 {
+		_, err := a.client.DetectionModTime(ctx, c.DetectionID)
+		var refused *appliance.Error
+		if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+			return false, nil
+		}
+		return err == nil, err
 	}
-	return err == nil, err
-}
-
-// hasTicket asks an appliance whether it has a detection with the ticket of a command.
-func hasTicket(ctx context.Context, client *appliance.Client, c tickets.Command) (bool, error) {
 	filter, err := json.Marshal(map[string][]string{"ticket_id": {c.TicketID}})
 	if err != nil {
 		return false, fmt.Errorf("encode a filter: %w", err)
 	}
-	ids, err := client.SearchDetectionIDs(ctx, appliance.Search{ModTime: 1, Limit: 1, Filter: filter})
+	ids, err := a.client.SearchDetectionIDs(ctx, appliance.Search{ModTime: 1, Limit: 1, Filter: filter})
 	return len(ids) > 0, err
 }
