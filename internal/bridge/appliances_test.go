@@ -2,18 +2,15 @@ package bridge_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	standin "ndrbridge/test/appliance"
-	"ndrbridge/test/ledger"
 	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
 )
@@ -34,29 +31,8 @@ func TestAFailingApplianceIsReportedAndDelaysNoOther(t *testing.T) {
 	}))
 	t.Cleanup(other.Close)
 
-	book := ledger.New()
-	var mu sync.Mutex
-	var seen []string
-	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
-		}
-		e, err := transform.Parse(body)
-		switch {
-		case err != nil:
-			t.Errorf("%v: %s", err, body)
-		case e.Stream() == transform.StreamEvents:
-			mu.Lock()
-			seen = append(seen, e.Type+" of "+e.Appliance)
-			mu.Unlock()
-		default:
-			book.Receive(e.Appliance, e)
-		}
-	}))
-	t.Cleanup(hook.Close)
-
-	yaml := configuration(t, url, webhookSink("soc", hook.URL))
+	soc := startInbox(t)
+	yaml := configuration(t, url, webhookSink("soc", soc.URL))
 	yaml = strings.Replace(yaml, "sinks:", fmt.Sprintf(`    audit: {start: beginning, interval: 20ms}
   - name: branch
     url: %s
@@ -66,18 +42,30 @@ func TestAFailingApplianceIsReportedAndDelaysNoOther(t *testing.T) {
     detections: {start: beginning, interval: 20ms}
 sinks:`, other.URL, standin.DefaultAPIKey), 1)
 	run(t, yaml)
-	await(t, "all events of the healthy appliance", func() bool { return book.Received("hq") == backlog+20 })
-	await(t, "the event about the other appliance", func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Equal(seen, []string{"io.ndrbridge.appliance.unreachable of branch"})
-	})
+	// of counts the events of an appliance that are not the bridge's own.
+	of := func(appliance string) (n int) {
+		for _, e := range soc.Events() {
+			if e.Appliance == appliance && e.Stream() != transform.StreamEvents {
+				n++
+			}
+		}
+		return n
+	}
+	// seen returns what the bridge's own events report.
+	seen := func() (all []string) {
+		for _, e := range soc.Events() {
+			if e.Stream() == transform.StreamEvents {
+				all = append(all, e.Action()+" "+e.Appliance)
+			}
+		}
+		return all
+	}
+	await(t, "all events of the healthy appliance", func() bool { return of("hq") == backlog+20 })
+	await(t, "the event about the other appliance", func() bool { return slices.Equal(seen(), []string{"unreachable branch"}) })
 	well.Store(true)
-	await(t, "all events of the other appliance", func() bool { return book.Received("branch") == 10 })
+	await(t, "all events of the other appliance", func() bool { return of("branch") == 10 })
 	await(t, "the event that it is reachable again", func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Equal(seen, []string{"io.ndrbridge.appliance.unreachable of branch", "io.ndrbridge.appliance.reachable of branch"})
+		return slices.Equal(seen(), []string{"unreachable branch", "reachable branch"})
 	})
 }
 

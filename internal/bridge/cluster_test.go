@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,10 +18,8 @@ import (
 	"ndrbridge/internal/bridge"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/fault"
-	"ndrbridge/test/ledger"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
-	"ndrbridge/transform"
 )
 
 // bridges is a cluster whose members run in this process.
@@ -31,10 +28,9 @@ type bridges struct {
 	shards     int
 	lease      time.Duration
 	appliances map[string]*standin.Appliance
-	book       *ledger.Ledger // the events of the webhook, with the appliance as the sink
-	yaml       string         // of all members, without state, cluster and admin
-	login      string         // at NATS, further keys of cluster.nats
-	before     func()         // called before the webhook takes a request; may be nil
+	soc        *inbox
+	yaml       string // of all members, without state, cluster and admin
+	login      string // at NATS, further keys of cluster.nats
 }
 
 // clusterMember is a bridge of a cluster.
@@ -49,24 +45,8 @@ func newBridges(t *testing.T, shards, appliances, n int) *bridges {
 	t.Helper()
 	b := &bridges{
 		nats: loopback.NATS(t, nil), shards: shards, lease: 15 * time.Second,
-		appliances: make(map[string]*standin.Appliance), book: ledger.New(),
+		appliances: make(map[string]*standin.Appliance), soc: startInbox(t),
 	}
-	takes := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
-		}
-		if b.before != nil {
-			b.before()
-		}
-		e, err := transform.Parse(body)
-		if err != nil {
-			t.Errorf("%v: %s", err, body)
-			return
-		}
-		b.book.Receive(e.Appliance, e)
-	}))
-	t.Cleanup(takes.Close)
 	var yaml strings.Builder
 	yaml.WriteString("shutdown_timeout: 10s\nappliances:\n")
 	for i := range appliances {
@@ -83,7 +63,7 @@ func newBridges(t *testing.T, shards, appliances, n int) *bridges {
     detections: {start: beginning, interval: 20ms, page_size: 200}
 `, name, url, standin.DefaultAPIKey)
 	}
-	yaml.WriteString("sinks:\n" + webhookSink("soc", takes.URL))
+	yaml.WriteString("sinks:\n" + webhookSink("soc", b.soc.URL))
 	b.yaml = yaml.String()
 	b.create(t)
 	return b
@@ -160,22 +140,14 @@ func (b *bridges) judge(t *testing.T, once bool) {
 	t.Helper()
 	for name, a := range b.appliances {
 		awaitCluster(t, "everything of "+name, func() bool {
-			n, _ := b.book.Missing(name, history(a))
+			n, _ := b.soc.book().Missing(name, history(a))
 			return n == 0
 		})
-		verdict := b.book.Judge(name, history(a))
+		verdict := b.soc.book().Judge(name, history(a))
 		if len(verdict.Faults) > 0 || once && verdict.Duplicates > 0 {
 			t.Errorf("%s: %+v", name, verdict)
 		}
 	}
-}
-
-// received counts the events that have arrived.
-func (b *bridges) received() (n int) {
-	for name := range b.appliances {
-		n += b.book.Received(name)
-	}
-	return n
 }
 
 func (b *bridges) add(n int) {
@@ -207,10 +179,10 @@ func sorted(t *testing.T, a, b *clusterMember) (owner, other *clusterMember) {
 func TestAFollowerContinuesWithoutRepeatingAnything(t *testing.T) {
 	t.Parallel()
 	b := newBridges(t, 1, 1, 300)
-	b.before = func() { time.Sleep(2 * time.Millisecond) }
+	b.soc.Delay(2 * time.Millisecond)
 	one, two := b.join(t, "one"), b.join(t, "two")
 	owner, follower := sorted(t, one, two)
-	awaitCluster(t, "some events", func() bool { return b.received() >= 50 })
+	awaitCluster(t, "some events", func() bool { return b.soc.count("") >= 50 })
 	owner.stop()
 	b.judge(t, true)
 	if owners := follower.owners(t, 1); owners[0] != follower.name {
@@ -231,10 +203,10 @@ func TestAFollowerTakesOverFromAMemberThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	b := newBridges(t, 1, 1, 300)
 	b.lease = 5 * time.Second
-	b.before = func() { time.Sleep(2 * time.Millisecond) }
+	b.soc.Delay(2 * time.Millisecond)
 	one, two := b.join(t, "one"), b.join(t, "two")
 	owner, follower := sorted(t, one, two)
-	awaitCluster(t, "some events", func() bool { return b.received() >= 50 })
+	awaitCluster(t, "some events", func() bool { return b.soc.count("") >= 50 })
 	owner.link.Cut()
 	awaitCluster(t, "the follower to be the owner", func() bool {
 		seen := follower.cluster(t)

@@ -10,7 +10,6 @@ import (
 
 	"ndrbridge/internal/admin"
 	standin "ndrbridge/test/appliance"
-	"ndrbridge/test/ledger"
 	"ndrbridge/test/require"
 )
 
@@ -137,10 +136,6 @@ func TestADroppedReportKeepsTheStreamsPositions(t *testing.T) {
 
 // missing counts the versions of an appliance that did not arrive.
 func missing(soc *inbox, a *standin.Appliance) int {
-	book := ledger.New()
-	for _, e := range soc.Events() {
-		book.Receive("soc", e)
-	}
-	n, _ := book.Missing("soc", history(a))
+	n, _ := soc.book().Missing("hq", history(a))
 	return n
 }

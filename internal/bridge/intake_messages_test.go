@@ -50,19 +50,19 @@ func (i *inbox) refuseDuplicates(t *testing.T) {
 	}
 }
 
-// judge fails the test unless each version of an appliance's detections was delivered once.
+// judge fails the test unless each version of the detections of the appliance hq was delivered once.
 func (i *inbox) judge(t *testing.T, a *standin.Appliance) {
 	t.Helper()
-	if verdict := i.verdict(a); len(verdict.Faults) > 0 || verdict.Duplicates > 0 {
+	if verdict := i.book().Judge("hq", history(a)); len(verdict.Faults) > 0 || verdict.Duplicates > 0 {
 		t.Errorf("%+v", verdict)
 	}
 }
 
-// verdict compares the events with the versions of an appliance's detections.
-func (i *inbox) verdict(a *standin.Appliance) ledger.Verdict {
+// book returns the events in a ledger, with the appliance as the sink.
+func (i *inbox) book() *ledger.Ledger {
 	book := ledger.New()
 	for _, e := range i.Events() {
-		book.Receive("soc", e)
+		book.Receive(e.Appliance, e)
 	}
-	return book.Judge("soc", history(a))
+	return book
 }

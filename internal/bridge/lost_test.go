@@ -74,7 +74,7 @@ func TestNATSThatLosesItsDataStopsTheClusterUntilItIsRecovered(t *testing.T) {
 			awaitCluster(t, "all acknowledgements", func() bool {
 				return sinkStatus(t, one.control(t), "soc").LagEvents == 0
 			})
-			before := b.received()
+			before := b.soc.count("")
 			if !c.lives {
 				one.stop()
 			}
@@ -100,7 +100,7 @@ func TestNATSThatLosesItsDataStopsTheClusterUntilItIsRecovered(t *testing.T) {
 					t.Errorf("%s is not ready because of %s", members[n].name, text)
 				}
 			}
-			if n := b.received(); n != before {
+			if n := b.soc.count(""); n != before {
 				t.Errorf("%d events were delivered without the state", n-before)
 			}
 			one.stop()

@@ -107,40 +107,29 @@ func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
 	}
 }
 
+// errorOf returns a function that returns the error of an operation.
+func errorOf[Request, Answer any](t *testing.T, o admin.Operation[Request, Answer], r Request) func(*admin.Client) error {
+	return func(c *admin.Client) error {
+		_, err := o.Call(t.Context(), c, r)
+		return err
+	}
+}
+
 func TestUnknownNames(t *testing.T) {
 	_, url := startAppliance(t, 1)
 	yaml := configuration(t, url, webhookSink("soc", startInbox(t).URL))
 	r := run(t, yaml)
+	sco, api := admin.OfSink{Sink: "sco"}, admin.API
 	calls := map[string]func(*admin.Client) error{
-		"the dead letters of a sink": func(c *admin.Client) error {
-			_, err := admin.API.ListDeadLetters.Call(t.Context(), c, admin.DeadRequest{OfDead: admin.OfDead{Sink: "sco"}, Limit: 1})
-			return err
-		},
-		"the dead letters of a stream": func(c *admin.Client) error {
-			_, err := admin.API.DropDeadLetters.Call(t.Context(), c, admin.Selection{OfDead: admin.OfDead{Appliance: "hq", Stream: "records/x"}, All: true})
-			return err
-		},
-		"the reasons of the dead letters of a sink": func(c *admin.Client) error {
-			_, err := admin.API.GroupDeadLetters.Call(t.Context(), c, admin.GroupsRequest{OfDead: admin.OfDead{Sink: "sco"}})
-			return err
-		},
-		"a dead letter": func(c *admin.Client) error {
-			_, err := admin.API.GetDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "soc"}, Key: "1"})
-			return err
-		},
-		"a sink to requeue to": func(c *admin.Client) error {
-			_, err := admin.API.RequeueDeadLetters.Call(t.Context(), c, admin.Selection{OfDead: admin.OfDead{Sink: "sco"}, All: true})
-			return err
-		},
-		"a sink to replay to": func(c *admin.Client) error {
-			_, err := admin.API.ReplayEvents.Call(t.Context(), c, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "sco"}, Replay: admin.Replay{Since: time.Now()}})
-			return err
-		},
-		"a sink to pause":  func(c *admin.Client) error { return admin.API.PauseSink.Do(t.Context(), c, admin.OfSink{Sink: "sco"}) },
-		"a sink to resume": func(c *admin.Client) error { return admin.API.ResumeSink.Do(t.Context(), c, admin.OfSink{Sink: "sco"}) },
-		"a stream to rewind": func(c *admin.Client) error {
-			return admin.API.Rewind.Do(t.Context(), c, admin.RewindRequest{Appliance: "hq", Stream: "records/x", To: time.Now()})
-		},
+		"the dead letters of a sink":                errorOf(t, api.ListDeadLetters, admin.DeadRequest{OfDead: admin.OfDead{Sink: "sco"}, Limit: 1}),
+		"the dead letters of a stream":              errorOf(t, api.DropDeadLetters, admin.Selection{OfDead: admin.OfDead{Appliance: "hq", Stream: "records/x"}, All: true}),
+		"the reasons of the dead letters of a sink": errorOf(t, api.GroupDeadLetters, admin.GroupsRequest{OfDead: admin.OfDead{Sink: "sco"}}),
+		"a dead letter":                             errorOf(t, api.GetDeadLetter, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "soc"}, Key: "1"}),
+		"a sink to requeue to":                      errorOf(t, api.RequeueDeadLetters, admin.Selection{OfDead: admin.OfDead{Sink: "sco"}, All: true}),
+		"a sink to replay to":                       errorOf(t, api.ReplayEvents, admin.ReplayRequest{OfSink: sco, Replay: admin.Replay{Since: time.Now()}}),
+		"a sink to pause":                           errorOf(t, api.PauseSink.Operation, sco),
+		"a sink to resume":                          errorOf(t, api.ResumeSink.Operation, sco),
+		"a stream to rewind":                        errorOf(t, api.Rewind.Operation, admin.RewindRequest{Appliance: "hq", Stream: "records/x", To: time.Now()}),
 	}
 	check := func(t *testing.T, c *admin.Client) {
 		for name, call := range calls {

@@ -53,7 +53,7 @@ func TestABridgeWhoseStateFailsStopsWithAnError(t *testing.T) {
 			}
 			a.AddMany(1)
 			run(t, yaml)
-			await(t, "the rest", func() bool { return len(soc.verdict(a).Faults) == 0 })
+			await(t, "the rest", func() bool { return len(soc.book().Judge("hq", history(a)).Faults) == 0 })
 		})
 	}
 }
