@@ -34,8 +34,8 @@ var (
 	// ErrNobody is returned if nobody serves the subject. The request was not carried
 	// out.
 	ErrNobody = errors.New("nobody serves it")
-	// ErrBusy is returned if the server or the transport has no capacity for another
-	// request. The request was not carried out.
+	// ErrBusy is returned if the server has no capacity for another request. The request was
+	// not carried out.
 	ErrBusy = errors.New("too many requests at once")
 	// ErrLost is returned if the other side has gone away, does not answer, or messages
 	// were lost. It is not known whether the request was carried out.
@@ -68,6 +68,6 @@ const (
 	stall = time.Minute
 )
 
-// maxRequests is the maximum number of requests of a Transport or Server at once. Each takes
+// maxRequests is the maximum number of requests of a Server at once. Each takes
 // at most about half a megabyte of memory.
 const maxRequests = 64

@@ -50,29 +50,6 @@ func TestRefusedRequests(t *testing.T) {
 			t.Errorf("%v, want ErrNobody", err)
 		}
 	})
-	bubble(t, "the transport is busy", func(t *testing.T, b *memoryBus) {
-		start(t, b, func(w http.ResponseWriter, r *http.Request) {
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		})
-		c := client(b)
-		var first *http.Response
-		for range maxRequests {
-			var err error
-			if first, err = c.Get("http://localhost/"); err != nil {
-				t.Fatal(err)
-			}
-			defer first.Body.Close()
-		}
-		if _, err := c.Get("http://localhost/"); !errors.Is(err, ErrBusy) {
-			t.Errorf("%v, want ErrBusy", err)
-		}
-		first.Body.Close()
-		synctest.Wait()
-		again, err := c.Get("http://localhost/")
-		require.NoError(t, err)
-		again.Body.Close()
-	})
 	bubble(t, "the request's body fails", func(t *testing.T, b *memoryBus) {
 		c := start(t, b, func(_ http.ResponseWriter, r *http.Request) {
 			if _, err := io.ReadAll(r.Body); err == nil {

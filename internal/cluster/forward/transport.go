@@ -14,7 +14,6 @@ import (
 type transport struct {
 	bus     bus
 	subject string
-	slots   chan struct{} // receives for each connection
 	http    *http.Transport
 }
 
@@ -26,7 +25,7 @@ func NewTransport(nc *nats.Conn, subject string) http.RoundTripper {
 }
 
 func newTransport(b bus, subject string) *transport {
-	t := &transport{bus: b, subject: subject, slots: make(chan struct{}, maxRequests)}
+	t := &transport{bus: b, subject: subject}
 	t.http = &http.Transport{
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return t.dial(ctx) },
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHead,
@@ -47,15 +46,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // dial opens a connection to the server.
 func (t *transport) dial(ctx context.Context) (net.Conn, error) {
-	select {
-	case t.slots <- struct{}{}:
-	default:
-		return nil, ErrBusy
-	}
-	release := func() { <-t.slots }
 	c, unsubscribe, err := newConn(t.bus, "")
 	if err != nil {
-		release()
 		return nil, lost(err.Error())
 	}
 	answered, cancel := context.WithTimeoutCause(ctx, lostAfter, lost("nobody answers"))
@@ -72,7 +64,6 @@ func (t *transport) dial(ctx context.Context) (net.Conn, error) {
 	go func() {
 		c.run()
 		unsubscribe()
-		release()
 	}()
 	if err := context.Cause(c.ctx); err != nil {
 		return nil, err
