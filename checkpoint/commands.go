@@ -186,25 +186,14 @@ func idsAfter(b *bolt.Bucket, mark []byte) iter.Seq[[]byte] {
 // WaitCommands blocks until a command with an ID above after is stored, a command was made
 // pending again since the call, or ctx is done.
 func (s *Store) WaitCommands(ctx context.Context, after uint64) error {
-	s.mu.Lock()
-	changed := s.commanded.next()
-	s.mu.Unlock()
-	last := uint64(0)
-	err := s.view(ctx, func(tx *bolt.Tx) error {
-		if commands := tx.Bucket(commandsBucket); commands != nil {
-			last = commands.Sequence()
-		}
-		return nil
+	changed := false // since the call
+	return s.await(ctx, &s.commanded, func() (is bool, err error) {
+		err = s.view(ctx, func(tx *bolt.Tx) error {
+			commands := tx.Bucket(commandsBucket)
+			is = changed || commands != nil && commands.Sequence() > after
+			return nil
+		})
+		changed = true
+		return is, err
 	})
-	if err != nil || last > after {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-s.closing:
-		return ErrClosed
-	case <-changed:
-		return nil
-	}
 }
