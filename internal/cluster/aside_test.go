@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"ndrbridge/internal/admin"
@@ -43,8 +42,7 @@ func TestDisk(t *testing.T) {
 // TestFileThatARecoveryReplacesIsKept recovers a shard from an older copy than a member has: its
 // file is set aside, and an operator can go back to it.
 func TestFileThatARecoveryReplacesIsKept(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 2, withoutSnapshots)
 		latest, older := s.members[0], s.members[1]
 		time.Sleep(steady)

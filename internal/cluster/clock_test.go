@@ -1,6 +1,10 @@
 package cluster
 
-import "time"
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
 
 // scaledClock is a clock that runs rate times as fast as the time of the test. Its wall
 // clock runs with it.
@@ -19,4 +23,11 @@ func (c scaledClock) Wall() time.Time { return c.start.Add(c.Now()) }
 
 func (c scaledClock) AfterFunc(d time.Duration, f func()) (stop func() bool) {
 	return time.AfterFunc(time.Duration(float64(d)/c.rate)+1, f).Stop
+}
+
+// bubble runs a test beside others, in a bubble of its own.
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
 }

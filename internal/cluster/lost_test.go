@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"ndrbridge/checkpoint/replicated"
@@ -41,8 +40,7 @@ func TestWhatNATSLostIsNotReplaced(t *testing.T) {
 				continue // what is left of the logs does not show that their ends are lost
 			}
 			t.Run(what+", and "+order, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) { lost.run(t, starts) })
+				bubble(t, func(t *testing.T) { lost.run(t, starts) })
 			})
 		}
 	}
@@ -159,8 +157,7 @@ func (s *simulation) recoverLatest(t *testing.T, had [simShards][2]uint64) {
 
 // TestACopyOfAnotherClusterIsKept: the cluster was created again instead of being recovered.
 func TestACopyOfAnotherClusterIsKept(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 2, withoutSnapshots)
 		time.Sleep(steady)
 		for _, m := range s.members {

@@ -64,8 +64,7 @@ func wantNames(t *testing.T, m *testMember, want string) {
 }
 
 func TestMembersSeeEachOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		r := newFakeRegistry()
 		a, b := startMember(t, r, "a", "1", 1), startMember(t, r, "b", "1", 0.9)
 		time.Sleep(testTerm)
@@ -91,8 +90,7 @@ func TestMembersSeeEachOther(t *testing.T) {
 // TestMemberWithALongerTermIsNotTakenForGone: it writes its entry less often than the others
 // expect of each other.
 func TestMemberWithALongerTermIsNotTakenForGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		const longer = 6 * testTerm
 		r := newFakeRegistry()
 		a, b := startMember(t, r, "a", "1", 1), startMemberWith(t, r, "b", "1", 1, longer)
@@ -127,8 +125,7 @@ func TestTermOfAnEntryIsBounded(t *testing.T) {
 }
 
 func TestSecondMemberOfANameIsRefused(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		r := newFakeRegistry()
 		first := startMember(t, r, "a", "1", 1)
 		time.Sleep(testTerm)
@@ -145,8 +142,7 @@ func TestSecondMemberOfANameIsRefused(t *testing.T) {
 }
 
 func TestOfTwoThatWaitForANameOneGetsIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		r := newFakeRegistry()
 		startMember(t, r, "a", "1", 1).stop()
 		second, third := startMember(t, r, "a", "2", 1), startMember(t, r, "a", "3", 1)
@@ -162,8 +158,7 @@ func TestOfTwoThatWaitForANameOneGetsIt(t *testing.T) {
 }
 
 func TestMemberWhoseNameWasTakenOverStops(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		r := newFakeRegistry()
 		first := startMember(t, r, "a", "1", 1)
 		time.Sleep(testTerm)
@@ -206,8 +201,7 @@ func (d *deaf) List(ctx context.Context, prefix string) ([]Entry, error) {
 }
 
 func TestMemberOutlivesItsRegistry(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		all := newFakeRegistry()
 		r := &deaf{fakeRegistry: all}
 		r.stores.Store(true)
@@ -237,8 +231,7 @@ func TestMemberOutlivesItsRegistry(t *testing.T) {
 // TestMembersOutliveARegistryThatLostItsEnd: the servers lost what was written last, so
 // that revisions begin again below those that the members know.
 func TestMembersOutliveARegistryThatLostItsEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		r := newFakeRegistry()
 		a, b := startMember(t, r, "a", "1", 1), startMember(t, r, "b", "1", 1)
 		time.Sleep(testTerm)
@@ -257,8 +250,7 @@ func TestMembersOutliveARegistryThatLostItsEnd(t *testing.T) {
 }
 
 func TestForeignEntriesAreIgnored(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		r := newFakeRegistry()
 		for key, value := range map[string]string{
 			"member.x":  `{`,
@@ -328,8 +320,7 @@ func TestSettingsOfAnotherProgram(t *testing.T) {
 }
 
 func TestChangeIsPublishedAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		r := newFakeRegistry()
 		a := startMember(t, r, "a", "1", 1)
 		revision := func() uint64 {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"ndrbridge/checkpoint/replicated"
@@ -52,8 +51,7 @@ func (d *simDisk) numberAt(path string) uint64 {
 
 // TestRecoverFrom: nobody can follow a log any more until it is continued from a member.
 func TestRecoverFrom(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 2, nil)
 		one, two := s.members[0], s.members[1]
 		time.Sleep(startup)
@@ -97,8 +95,7 @@ func TestRecoverFrom(t *testing.T) {
 // TestRequestIsDroppedOnceItsClientHasLeft: the member follows the shard on, and can be asked
 // again.
 func TestRequestIsDroppedOnceItsClientHasLeft(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var begun atomic.Int64
 		s := startCluster(t, 2, func(o Options) Options {
 			o.Log = slog.New(matching{discard.Handler(), "was not recovered", &begun})
@@ -131,8 +128,7 @@ func (f slowFollower) CatchUp(ctx context.Context, until uint64) error {
 
 // TestRequestIsRefusedOnceTheMemberOwnsTheShard: it arrived while the member took the shard.
 func TestRequestIsRefusedOnceTheMemberOwnsTheShard(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		m := startCluster(t, 1, func(o Options) Options {
 			o.follow = func(s replicated.Stream, r replicated.Replica, f replicated.FollowerOptions) follower {
 				return slowFollower{replicated.NewFollower(s, r, f)}

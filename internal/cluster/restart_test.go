@@ -2,15 +2,13 @@ package cluster
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
 // TestAClusterThatCrashedAsAWholeIsOwnedAgainAboutALeaseLater: all members find the registry
 // entries of their crashed predecessors.
 func TestAClusterThatCrashedAsAWholeIsOwnedAgainAboutALeaseLater(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 3, nil)
 		time.Sleep(steady)
 		for _, m := range s.members {

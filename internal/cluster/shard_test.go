@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"ndrbridge/checkpoint/replicated"
@@ -100,8 +99,7 @@ func wantState(t *testing.T, m *simMember, shard int, want state) {
 }
 
 func TestFollowerTakesAReleasedShardAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 3, nil)
 		time.Sleep(steady)
 		ranked := s.byRank(0)
@@ -112,8 +110,7 @@ func TestFollowerTakesAReleasedShardAtOnce(t *testing.T) {
 }
 
 func TestFollowerTakesTheShardOfADeadOwnerAfterItsLease(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 3, nil)
 		time.Sleep(steady)
 		ranked := s.byRank(0)
@@ -127,8 +124,7 @@ func TestFollowerTakesTheShardOfADeadOwnerAfterItsLease(t *testing.T) {
 }
 
 func TestMemberWhoseStateFailsLeavesTheShardToOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		first := (&simulation{members: newSimulation(1).members[:3]}).byRank(0)[0].name
 		took := 0
 		s := startCluster(t, 3, func(o Options) Options {
@@ -156,8 +152,7 @@ func TestMemberWhoseStateFailsLeavesTheShardToOthers(t *testing.T) {
 }
 
 func TestLogOfANewerVersionIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 2, nil)
 		time.Sleep(steady)
 		ranked := s.byRank(0)
@@ -190,8 +185,7 @@ func TestFileThatDoesNotFitTheLogIsRestored(t *testing.T) {
 		"damaged":       func(f *simFile) { f.damaged = true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				s := startCluster(t, 2, withoutSnapshots)
 				time.Sleep(steady)
 				follower := s.byRank(0)[1]
@@ -215,8 +209,7 @@ func TestFileThatDoesNotFitTheLogIsRestored(t *testing.T) {
 }
 
 func TestHandover(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 3, nil)
 		time.Sleep(steady)
 		ranked := s.byRank(0)
@@ -252,8 +245,7 @@ func TestHandover(t *testing.T) {
 }
 
 func TestHandoverNeedsASuccessor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 1, nil)
 		time.Sleep(startup)
 		err := s.members[0].node().Handover(t.Context(), admin.Handover{Member: s.members[0].name})
@@ -267,8 +259,7 @@ func TestHandoverNeedsASuccessor(t *testing.T) {
 // TestHandoverWaitsForASuccessor: a member that has just started follows and has caught up a
 // moment later, and what it publishes is late.
 func TestHandoverWaitsForASuccessor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 2, nil)
 		time.Sleep(startup)
 		s.members[1].stop()
@@ -291,8 +282,7 @@ func TestHandoverWaitsForASuccessor(t *testing.T) {
 // TestStopGivesUpAppendsThatWaitForTheServers: an owner that cannot reach the servers stops
 // within StopTimeout.
 func TestStopGivesUpAppendsThatWaitForTheServers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 1, nil)
 		time.Sleep(startup)
 		m := s.members[0]
@@ -308,8 +298,7 @@ func TestStopGivesUpAppendsThatWaitForTheServers(t *testing.T) {
 }
 
 func TestLogThatLostAMessageIsFollowedFromASnapshotOfTheOwner(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 2, withoutSnapshots)
 		time.Sleep(steady)
 		ranked := s.byRank(0)

@@ -418,8 +418,7 @@ func TestSimulation(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				s := newSimulation(seed)
 				if os.Getenv("SIMULATION_LOG") != "" {
 					s.log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -438,8 +437,7 @@ func TestStateSurvivesAllDisks(t *testing.T) {
 	t.Parallel()
 	for name, purgesAll := range map[string]bool{"": false, "purged one too far": true} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				s := startCluster(t, 2, nil)
 				s.purgesAll.Store(purgesAll)
 				time.Sleep(2 * steady)

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,8 +15,7 @@ import (
 )
 
 func TestStatusOfACluster(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 3, func(o Options) Options {
 			o.Appliances = func(shard int) []string { return []string{"hq", "lab"}[:shard%2] }
 			o.ConfigHash = func() string { return "1" }
@@ -68,8 +66,7 @@ func TestStatusOfACluster(t *testing.T) {
 // TestStatusOfAShardWithoutOwner: whoever looks sees how long there has been none, and the
 // follower who takes the shard when.
 func TestStatusOfAShardWithoutOwner(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 3, nil)
 		time.Sleep(steady)
 		ranked := s.byRank(0)
@@ -97,8 +94,7 @@ func TestStatusOfAShardWithoutOwner(t *testing.T) {
 
 // TestMembersThatLoseNATSSaySoWithinALease: owners and followers, and not only when it is back.
 func TestMembersThatLoseNATSSaySoWithinALease(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		registries := map[string]*prometheus.Registry{"m0": prometheus.NewRegistry(), "m1": prometheus.NewRegistry(), "m2": prometheus.NewRegistry()}
 		s := startCluster(t, 3, func(o Options) Options {
 			o.Metrics = NewMetrics(registries[o.Member])
@@ -146,8 +142,7 @@ func TestMembersThatLoseNATSSaySoWithinALease(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		registries := map[string]*prometheus.Registry{"m0": prometheus.NewRegistry(), "m1": prometheus.NewRegistry()}
 		s := startCluster(t, 2, func(o Options) Options {
 			o.Metrics = NewMetrics(registries[o.Member])

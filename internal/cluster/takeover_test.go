@@ -26,8 +26,7 @@ func TestFollowerWaitsForALongerLeaseOfTheOwner(t *testing.T) {
 		"that has lost its file": func(m *simMember) { m.disk = newSimDisk() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				first := (&simulation{members: newSimulation(1).members[:2]}).byRank(0)[0].name
 				s := startCluster(t, 2, func(o Options) Options {
 					if o.Member == first {
@@ -56,8 +55,7 @@ func TestFollowerWaitsForALongerLeaseOfTheOwner(t *testing.T) {
 // TestQuiet checks that a log is quiet only after the lease of who wrote its last message, if that
 // is longer than one's own.
 func TestQuiet(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		clock := newScaledClock(1)
 		log := replicatedtest.New(1, replicatedtest.Faults{}).Stream("a", 0)
 		owner, err := replicated.Take(t.Context(), log, 0, replicated.Options{Context: t.Context(), Owner: "a", Clock: clock, Term: 40 * time.Second})
@@ -107,8 +105,7 @@ func (m matching) Handle(_ context.Context, r slog.Record) error {
 func (m matching) WithAttrs([]slog.Attr) slog.Handler { return m }
 
 func TestShardThatCannotBeTakenIsTriedLessAndLessOften(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var broken atomic.Bool
 		var reads, warned atomic.Int64
 		s := startCluster(t, 2, func(o Options) Options {
@@ -145,8 +142,7 @@ func TestShardThatCannotBeTakenIsTriedLessAndLessOften(t *testing.T) {
 // TestFileWithAnotherHistoryThanTheLogIsKept: NATS lost the end of the log, and another member
 // wrote to it until it was as long as before.
 func TestFileWithAnotherHistoryThanTheLogIsKept(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 2, withoutSnapshots)
 		time.Sleep(steady)
 		ranked := s.byRank(0)

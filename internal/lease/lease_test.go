@@ -159,36 +159,30 @@ func TestAContextEndsWithTheLease(t *testing.T) {
 	}
 }
 
-func TestAContextOfALeaseThatIsOverIsDone(t *testing.T) {
+func TestWhatEndsAContext(t *testing.T) {
 	t.Parallel()
-	l, c := newLease()
-	c.Stop(term) // no timer has run
-	ctx, release := l.Context(t.Context())
-	defer release()
-	if !errors.Is(context.Cause(ctx), lease.ErrExpired) {
-		t.Errorf("its cause is %v", context.Cause(ctx))
-	}
-}
-
-func TestAContextEndsSoonAfterAJumpOfTheWallClock(t *testing.T) {
-	t.Parallel()
-	l, c := newLease()
-	ctx, release := l.Context(t.Context())
-	defer release()
-	c.Jump(term)
-	if c.Advance(term / 4); !errors.Is(context.Cause(ctx), lease.ErrExpired) {
-		t.Errorf("its cause is %v", context.Cause(ctx))
-	}
-}
-
-func TestAReleasedContextIsCancelledWithoutTheLease(t *testing.T) {
-	t.Parallel()
-	l, c := newLease()
-	ctx, release := l.Context(t.Context())
-	release()
-	c.Advance(term)
-	if cause := context.Cause(ctx); cause != context.Canceled {
-		t.Errorf("its cause is %v", cause)
+	for _, c := range []struct {
+		name   string
+		before func(c *leasetest.Clock)
+		after  func(c *leasetest.Clock, release func())
+		want   error
+	}{
+		{"a lease that was over", func(c *leasetest.Clock) { c.Stop(term) }, nil, lease.ErrExpired}, // no timer has run
+		{"a jump of the wall clock, soon", nil, func(c *leasetest.Clock, _ func()) { c.Jump(term); c.Advance(term / 4) }, lease.ErrExpired},
+		{"its release, not the lease", nil, func(c *leasetest.Clock, release func()) { release(); c.Advance(term) }, context.Canceled},
+	} {
+		l, clock := newLease()
+		if c.before != nil {
+			c.before(clock)
+		}
+		ctx, release := l.Context(t.Context())
+		if c.after != nil {
+			c.after(clock, release)
+		}
+		if cause := context.Cause(ctx); cause != c.want {
+			t.Errorf("%s: its cause is %v, want %v", c.name, cause, c.want)
+		}
+		release()
 	}
 }
 

@@ -44,7 +44,8 @@ func (c *cluster) remotely(t *testing.T) (stop func(n int)) {
 	return func(n int) { servers[n].Close() }
 }
 
-// All operations come to the same result where the shards are those of other members.
+// Answers, bodies and errors of the shards of other members come back as those of this one's: what
+// each operation makes of them is tested with shards of this member.
 func TestRemoteShards(t *testing.T) {
 	t.Parallel()
 	c := newCluster(3)
@@ -53,8 +54,7 @@ func TestRemoteShards(t *testing.T) {
 	lake := checkpoint.SinkOwner("lake")
 	for n, s := range c.shards {
 		s.status = admin.Status{State: admin.StateStatus{FileBytes: 100}}
-		s.history = admin.History{StepSeconds: 15, Until: at(int64(n)), Journal: admin.JournalHistory{Bytes: []*int64{new(int64(1))}}}
-		s.backup, s.replayed = string(bytes.Repeat([]byte("x"), 300_000)), 2
+		s.backup = string(bytes.Repeat([]byte("x"), 300_000))
 		s.journalled([]transform.Event{event(t, n, n, 1)}, nil)
 		s.addDead(lake, "a")
 		s.addDead(lake, "b/../c")
@@ -63,10 +63,6 @@ func TestRemoteShards(t *testing.T) {
 	status, err := control.Status(ctx)
 	if err != nil || status.State.FileBytes != 300 {
 		t.Errorf("%+v (%v)", status, err)
-	}
-	history, err := admin.API.GetHistory.Call(ctx, control, admin.None{})
-	if err != nil || len(history.Journal.Bytes) != 1 || *history.Journal.Bytes[0] != 3 {
-		t.Errorf("%+v (%v)", history, err)
 	}
 	enough := errors.New("enough")
 	seen := make(map[string]bool)
@@ -79,15 +75,8 @@ func TestRemoteShards(t *testing.T) {
 	if !errors.Is(err, enough) {
 		t.Errorf("%v after %v", err, seen)
 	}
-	check(t, admin.API.PauseSink.Do(ctx, control, admin.OfSink{Sink: "lake"}), "")
-	if !c.shards[2].paused["lake"] {
-		t.Error("not paused")
-	}
 	if err := admin.API.ResumeSink.Do(ctx, control, admin.OfSink{Sink: "nowhere"}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
-	}
-	if n, err := admin.API.ReplayEvents.Call(ctx, control, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(1, 0)}}); n.Events != 6 || err != nil {
-		t.Errorf("%d (%v)", n, err)
 	}
 	var archive bytes.Buffer
 	if err := control.Backup(ctx, &archive); err != nil || archive.Len() < 900_000 {
@@ -101,20 +90,9 @@ func TestRemoteShards(t *testing.T) {
 	if want := []string{"00-b/../c", "01-a", "01-b/../c"}; err != nil || !reflect.DeepEqual(keys, want) {
 		t.Errorf("%q (%v), want %q", keys, err, want)
 	}
-	groups, err := admin.API.GroupDeadLetters.Call(ctx, control, admin.GroupsRequest{})
-	if err != nil || groups.Total != 6 || len(groups.Groups) != 1 || groups.Groups[0].Sink != "lake" || groups.Groups[0].Count != 6 {
-		t.Errorf("%+v (%v)", groups, err)
-	}
-	if d, err := admin.API.GetDeadLetter.Call(ctx, control, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "lake"}, Key: groups.Groups[0].Key}); err != nil || d.Reason != "422" {
-		t.Errorf("%+v (%v)", d, err)
-	}
 	if d, err := admin.API.GetDeadLetter.Call(ctx, control, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "lake"}, Key: "02-b/../c"}); err != nil || d.Key != "02-b/../c" || d.Reason != "422" {
 		t.Errorf("%+v (%v)", d, err)
 	}
-	if n, err := admin.API.RequeueDeadLetters.Call(ctx, control, admin.Selection{OfDead: admin.OfDead{Sink: "lake"}, Keys: []string{"01-a", "02-a"}}); n.N != 2 || err != nil {
-		t.Errorf("%d (%v)", n, err)
-	}
-
 	acceptor := c.acceptor()
 	c.shards[1].remembers = []string{c.applianceIn(1)}
 	accepted, err := acceptor.Accept(ctx, "http/k", []tickets.Command{{TicketID: "T", DetectionID: 7}})
