@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"ndrbridge/checkpoint"
 )
 
@@ -68,7 +70,7 @@ const (
 type Log struct {
 	stream Stream
 	o      Options
-	packer *packer
+	packer *zstd.Encoder
 
 	last     atomic.Uint64 // sequence number of the last message
 	trail    trail         // its trail; without an ID if there is no message, or it is not known
@@ -95,7 +97,7 @@ func Take(ctx context.Context, s Stream, after uint64, o Options) (*Log, error) 
 
 // take is Take with the content of the take.
 func take(ctx context.Context, s Stream, after uint64, o Options, content taken) (*Log, error) {
-	packer, err := newPacker()
+	packer, err := newEncoder()
 	if err != nil {
 		return nil, err
 	}
@@ -158,15 +160,7 @@ func (l *Log) Append(record []byte) (checkpoint.Point, error) {
 	if len(record) == 0 {
 		return l.append(l.o.Context, KindRenew, nil)
 	}
-	if l.ended != nil {
-		return checkpoint.Point{}, l.ended
-	}
-	packed, err := l.packer.pack(record)
-	if err != nil {
-		l.ended = err
-		return checkpoint.Point{}, err
-	}
-	return l.append(l.o.Context, KindRecord, packed)
+	return l.append(l.o.Context, KindRecord, l.packer.EncodeAll(record, nil))
 }
 
 var errReleased = errors.New("the log was released")

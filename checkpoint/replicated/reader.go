@@ -3,7 +3,6 @@ package replicated
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -77,9 +76,8 @@ func (r *reader) read(seq uint64, m Message) (e entry, complete bool, err error)
 	e = entry{kind: m.Kind, offset: seq}
 	switch m.Kind {
 	case KindRecord:
-		e.record, err = unpack(r.decoder, data)
-		if err != nil {
-			err = fmt.Errorf("%w: message %d: %w", ErrDiverged, seq, err)
+		if e.record, err = r.decoder.DecodeAll(data, nil); err != nil {
+			err = fmt.Errorf("%w: message %d cannot be decompressed: %w", ErrDiverged, seq, err)
 		}
 	case KindTake:
 		err = r.readTake(data, seq, m.ID, before)
@@ -133,58 +131,24 @@ func (r *reader) readTake(take []byte, seq uint64, id, before string) error {
 	return nil
 }
 
-const (
-	// maxRecord bounds a record. Stores append no larger one.
-	maxRecord = checkpoint.MaxRecord
-	// maxPacked bounds the parts of a record that a reader keeps until the last one comes.
-	maxPacked = maxRecord + maxRecord/64
-)
+// maxPacked bounds the parts of a record that a reader keeps until the last one comes. Stores
+// append no record that is larger than checkpoint.MaxRecord.
+const maxPacked = checkpoint.MaxRecord + checkpoint.MaxRecord/64
 
-// packer compresses records. It is used from one goroutine.
-type packer struct {
-	encoder *zstd.Encoder
-	packed  []byte
-}
-
-func newPacker() (*packer, error) {
+// newEncoder returns an encoder with which EncodeAll compresses records.
+func newEncoder() (*zstd.Encoder, error) {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return nil, fmt.Errorf("create the encoder: %w", err)
 	}
-	return &packer{encoder: e}, nil
+	return e, nil
 }
 
-// keptBytes is the largest buffer that a packer keeps for the next record.
-const keptBytes = 4 << 20
-
-// pack returns a record's compressed form, which is valid until the next call.
-func (p *packer) pack(record []byte) ([]byte, error) {
-	if len(record) > maxRecord {
-		return nil, fmt.Errorf("the record has %d bytes; the log takes at most %d", len(record), maxRecord)
-	}
-	if cap(p.packed) > keptBytes {
-		p.packed = nil
-	}
-	p.packed = p.encoder.EncodeAll(record, p.packed[:0])
-	return p.packed, nil
-}
-
-// newDecoder returns a decoder for DecodeAll that makes maxRecord bytes at most.
+// newDecoder returns a decoder with which DecodeAll decompresses records.
 func newDecoder() (*zstd.Decoder, error) {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxRecord), zstd.WithDecoderLowmem(true))
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(checkpoint.MaxRecord), zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return nil, fmt.Errorf("create the decoder: %w", err)
 	}
 	return d, nil
-}
-
-// errPacked means that the data of a record cannot be decompressed.
-var errPacked = errors.New("cannot be decompressed")
-
-func unpack(d *zstd.Decoder, packed []byte) ([]byte, error) {
-	record, err := d.DecodeAll(packed, nil)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errPacked, err)
-	}
-	return record, nil
 }
