@@ -79,6 +79,16 @@ func newFixtureOver(t *testing.T, n int, s *target, j *faultyJournal, log *bytes
 
 func acceptAll(int, []string) error { return nil }
 
+// until returns the answers of a sink that fails until it is well.
+func until(well *atomic.Bool, err error) func(int, []string) error {
+	return func(int, []string) error {
+		if well.Load() {
+			return nil
+		}
+		return err
+	}
+}
+
 func TestAJournalThatFailsIsRetriedWithBackoffAndLogged(t *testing.T) {
 	for name, c := range map[string]struct {
 		set  func(j *faultyJournal, f func() error)

@@ -120,12 +120,7 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 	} {
 		bubble(t, c.name, func(t *testing.T) {
 			var well atomic.Bool
-			f := newFixture(t, 40, &target{answer: func(int, []string) error {
-				if well.Load() {
-					return nil
-				}
-				return c.down
-			}})
+			f := newFixture(t, 40, &target{answer: until(&well, c.down)})
 			stop := f.start()
 			for i := range 7 * 24 { // a week, with events that arrive all the time
 				time.Sleep(time.Hour)
@@ -440,12 +435,7 @@ func TestProbesKeepTheOrderOfADetection(t *testing.T) {
 	for probes := range 12 {
 		bubble(t, fmt.Sprintf("the target recovers after %d probes", probes), func(t *testing.T) {
 			var well atomic.Bool
-			f := newFixtureWith(t, 0, &target{answer: func(int, []string) error {
-				if well.Load() {
-					return nil
-				}
-				return failure.Errorf(failure.Rejected, "400 bad request")
-			}}, func(o *sinks.Options) { o.Batch.MaxEvents = 30 })
+			f := newFixtureWith(t, 0, &target{answer: until(&well, failure.Errorf(failure.Rejected, "400 bad request"))}, func(o *sinks.Options) { o.Batch.MaxEvents = 30 })
 			require.NoError(t, appendEvents(t.Context(), f.store, 1, 30, func(i int) string { return fmt.Sprint(i % 7) }))
 			stop := f.start()
 			time.Sleep(time.Duration(probes)*30*time.Second + 15*time.Second)

@@ -193,12 +193,7 @@ func TestAPoisonEventIsGivenUpAlthoughTheLeaseEndsNowAndThen(t *testing.T) {
 func TestASinkThatRejectsEverythingIsStillProbedAfterALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fixed atomic.Bool
-		f := newLapsing(t, 100, func(send int) bool { return send%3 == 0 }, func(_ int, ids []string) error {
-			if fixed.Load() {
-				return nil
-			}
-			return failure.Errorf(failure.Rejected, "403 for all")
-		}, func(o *sinks.Options) { o.Batch.MaxEvents = 25 })
+		f := newLapsing(t, 100, func(send int) bool { return send%3 == 0 }, until(&fixed, failure.Errorf(failure.Rejected, "403 for all")), func(o *sinks.Options) { o.Batch.MaxEvents = 25 })
 		stop := f.start()
 		defer stop()
 		pass(time.Hour)

@@ -152,13 +152,7 @@ func TestMatchSeesEventsAsTheyAreSent(t *testing.T) {
 	t.Run("a requeued dead letter is sent although it no longer matches", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var later atomic.Bool // events no longer match, and would be accepted
-			answer := func(int, []string) error {
-				if later.Load() {
-					return nil
-				}
-				return failure.Errorf(failure.Rejected, "400 bad request")
-			}
-			f := newFixtureWith(t, 3, &target{answer: answer}, func(o *sinks.Options) {
+			f := newFixtureWith(t, 3, &target{answer: until(&later, failure.Errorf(failure.Rejected, "400 bad request"))}, func(o *sinks.Options) {
 				o.Match = func(transform.Event) (bool, error) { return !later.Load(), nil }
 			})
 			stop := f.start()

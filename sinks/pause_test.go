@@ -96,12 +96,7 @@ func TestResumeRetriesAtOnce(t *testing.T) {
 func TestStatusHasTheNextAttemptAndTheLastDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var up atomic.Bool
-		f := newFixture(t, 3, &target{answer: func(int, []string) error {
-			if !up.Load() {
-				return failure.Errorf(failure.Halted, "401 unauthorized")
-			}
-			return nil
-		}})
+		f := newFixture(t, 3, &target{answer: until(&up, failure.Errorf(failure.Halted, "401 unauthorized"))})
 		begun := time.Now()
 		stop := f.start()
 		time.Sleep(time.Second)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/presettest"
@@ -84,39 +83,15 @@ func startOffice(t *testing.T) (*ticketService, string) {
 	return o, server.URL
 }
 
-// memories is a state whose calls may fail, with a hook for each call.
-type memories struct {
-	webhook.MemoryStore
-	recall, remember error
-	calling          func()
-}
-
-func (m *memories) RecallSink(ctx context.Context, sink string, keys []string) ([][]byte, error) {
-	if m.recall != nil {
-		return nil, m.recall
-	}
-	return m.MemoryStore.RecallSink(ctx, sink, keys)
-}
-
-func (m *memories) RememberSink(ctx context.Context, sink string, entries []checkpoint.Entry, before int64) error {
-	if m.calling != nil {
-		m.calling()
-	}
-	if m.remember != nil {
-		return m.remember
-	}
-	return m.MemoryStore.RememberSink(ctx, sink, entries, before)
-}
-
 // remembering has a sink of ticketPreset with a memory that may fail.
-func remembering(t *testing.T) (*ticketService, *memories, *webhook.Memory, *webhook.Sink) {
+func remembering(t *testing.T, preset *webhook.Preset) (*ticketService, *presettest.FaultyStore, *webhook.Memory, *webhook.Sink) {
 	t.Helper()
 	o, url := startOffice(t)
 	memory := presettest.Memory(t)
-	m := &memories{MemoryStore: memory.Store}
-	memory.Store = m
-	return o, m, memory, open(t, webhook.Options{URL: url, Preset: ticketPreset{}.preset(), Memory: memory})
+	return o, presettest.Faulty(memory), memory, open(t, webhook.Options{URL: url, Preset: preset, Memory: memory})
 }
+
+var errFull = errors.New("the disk is full")
 
 func TestAPresetRemembersWhatItCreated(t *testing.T) {
 	first, second := presettest.Version(t, 7, 0, "new"), presettest.Version(t, 7, 1, "new")
@@ -127,19 +102,19 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 		}
 	}
 	t.Run("the next version finds it, in the same Send too", func(t *testing.T) {
-		o, _, _, sink := remembering(t)
+		o, _, _, sink := remembering(t, ticketPreset{}.preset())
 		require.NoError(t, sink.Send(t.Context(), []transform.Event{first, second}))
 		ask(t, o, "find 7", "open 7", "comment "+second.ID+" on T1")
 	})
 	t.Run("an event is delivered only when it is remembered", func(t *testing.T) {
-		o, m, _, sink := remembering(t)
-		m.remember = errors.New("the disk is full")
+		o, m, _, sink := remembering(t, ticketPreset{}.preset())
+		m.Remember = func() error { return errFull }
 		err := sink.Send(t.Context(), []transform.Event{first, second})
 		if each, ok := errors.AsType[failure.EventErrors](err); ok && each[0] == nil || err == nil {
 			t.Errorf("it counts as delivered: %v", err)
 		}
 		sinktest.ExpectFailure(t, err, failure.Transient, "the disk is full")
-		m.remember = nil
+		m.Remember = nil
 		require.NoError(t, sink.Send(t.Context(), []transform.Event{first}))
 		ask(t, o, "find 7", "open 7", "find 7") // the ticket that was opened is found
 		if len(o.tickets) != 1 {
@@ -147,14 +122,14 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 		}
 	})
 	t.Run("nothing is sent by a memory that cannot be read", func(t *testing.T) {
-		o, m, _, sink := remembering(t)
-		m.recall = errors.New("a page cannot be read")
+		o, m, _, sink := remembering(t, ticketPreset{}.preset())
+		m.Recall = func() error { return errors.New("a page cannot be read") }
 		err := sink.Send(t.Context(), []transform.Event{first, second})
 		sinktest.ExpectFailure(t, err, failure.Transient, "a page cannot be read")
 		ask(t, o)
 	})
 	t.Run("what an answer shows is remembered though the next request fails", func(t *testing.T) {
-		o, _, memory, sink := remembering(t)
+		o, _, memory, sink := remembering(t, ticketPreset{}.preset())
 		o.down = "comment"
 		if err := sink.Send(t.Context(), []transform.Event{first, second}); err == nil {
 			t.Error("no error")
@@ -165,9 +140,12 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 		}
 	})
 	t.Run("a Send that is cancelled behind the answer remembers all the same", func(t *testing.T) {
-		_, m, memory, sink := remembering(t)
+		_, m, memory, sink := remembering(t, ticketPreset{}.preset())
 		ctx, cancel := context.WithCancel(t.Context())
-		m.calling = cancel
+		m.Remember = func() error {
+			cancel()
+			return nil
+		}
 		_ = sink.Send(ctx, []transform.Event{first})
 		known, err := memory.Store.RecallSink(t.Context(), memory.Sink, []string{webhook.DetectionKey(first)})
 		if err != nil || string(known[0]) != "T1" {
@@ -175,7 +153,7 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 		}
 	})
 	t.Run("what is older than it is kept is forgotten", func(t *testing.T) {
-		_, _, memory, sink := remembering(t)
+		_, _, memory, sink := remembering(t, ticketPreset{}.preset())
 		now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		memory.Now = func() time.Time { return now }
 		send := func(id int) {
@@ -191,7 +169,7 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 		}
 	})
 	t.Run("later versions keep what is remembered, though they change nothing of it", func(t *testing.T) {
-		o, _, memory, sink := remembering(t)
+		o, _, memory, sink := remembering(t, ticketPreset{}.preset())
 		now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		memory.Now = func() time.Time { return now }
 		send := func(id, minute int) {
@@ -249,14 +227,11 @@ func (d finishingPreset) finish(_ context.Context, r webhook.Request, a webhook.
 }
 
 func TestAPresetFinishesBeforeAnEventIsDelivered(t *testing.T) {
-	start := func(t *testing.T, err error) (o *ticketService, done *[]string, m *memories, memory *webhook.Memory, sink *webhook.Sink) {
+	start := func(t *testing.T, err error) (*ticketService, *[]string, *presettest.FaultyStore, *webhook.Memory, *webhook.Sink) {
 		t.Helper()
-		o, url := startOffice(t)
-		done = new([]string)
-		memory = presettest.Memory(t)
-		m = &memories{MemoryStore: memory.Store}
-		memory.Store = m
-		return o, done, m, memory, open(t, webhook.Options{URL: url, Preset: finishingPreset{done: done, err: err}.preset(), Memory: memory})
+		done := new([]string)
+		o, m, memory, sink := remembering(t, finishingPreset{done: done, err: err}.preset())
+		return o, done, m, memory, sink
 	}
 	odd, even := presettest.Version(t, 7, 0, "new"), presettest.Version(t, 8, 0, "new")
 	t.Run("after the last answer, or without any where nothing is sent", func(t *testing.T) {
@@ -277,10 +252,10 @@ func TestAPresetFinishesBeforeAnEventIsDelivered(t *testing.T) {
 	})
 	t.Run("what cannot be remembered of it is done again", func(t *testing.T) {
 		_, done, m, _, sink := start(t, nil)
-		m.remember = errors.New("the disk is full")
+		m.Remember = func() error { return errFull }
 		err := sink.Send(t.Context(), []transform.Event{even})
 		sinktest.ExpectFailure(t, err, failure.Transient)
-		m.remember = nil
+		m.Remember = nil
 		if err := sink.Send(t.Context(), []transform.Event{even}); err != nil || len(*done) != 2 {
 			t.Errorf("%v, finished %q", err, *done)
 		}

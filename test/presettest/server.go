@@ -1,6 +1,7 @@
 package presettest
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -116,6 +117,41 @@ func Memory(t testing.TB) *webhook.Memory {
 	t.Cleanup(func() { store.Close() })
 	require.NoError(t, store.Configure(t.Context(), map[string]checkpoint.Start{"s": {}}))
 	return &webhook.Memory{Store: store, Sink: "s", Keep: time.Hour}
+}
+
+// FaultyStore is a state whose calls may fail.
+type FaultyStore struct {
+	webhook.MemoryStore
+	// Recall and Remember are called before each of the state's calls, and may return its
+	// error; nil means that it succeeds.
+	Recall, Remember func() error
+}
+
+// Faulty puts a FaultyStore in front of the state of m.
+func Faulty(m *webhook.Memory) *FaultyStore {
+	f := &FaultyStore{MemoryStore: m.Store}
+	m.Store = f
+	return f
+}
+
+// RecallSink implements webhook.MemoryStore.
+func (f *FaultyStore) RecallSink(ctx context.Context, sink string, keys []string) ([][]byte, error) {
+	if f.Recall != nil {
+		if err := f.Recall(); err != nil {
+			return nil, err
+		}
+	}
+	return f.MemoryStore.RecallSink(ctx, sink, keys)
+}
+
+// RememberSink implements webhook.MemoryStore.
+func (f *FaultyStore) RememberSink(ctx context.Context, sink string, entries []checkpoint.Entry, forgetBefore int64) error {
+	if f.Remember != nil {
+		if err := f.Remember(); err != nil {
+			return err
+		}
+	}
+	return f.MemoryStore.RememberSink(ctx, sink, entries, forgetBefore)
 }
 
 // Result returns the class and the wait of the only event's error; "" for nil.

@@ -11,7 +11,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/ticketopener"
@@ -93,19 +92,6 @@ func (o *ticketSink) want(t testing.TB, tickets int, links ...string) {
 	if !slices.Equal(o.links, links) {
 		t.Errorf("linked %q, want %q", o.links, links)
 	}
-}
-
-// forgetful is a state that may fail.
-type forgetful struct {
-	webhook.MemoryStore
-	failing func() bool
-}
-
-func (f *forgetful) RememberSink(ctx context.Context, sink string, entries []checkpoint.Entry, before int64) error {
-	if f.failing() {
-		return errors.New("the disk is full")
-	}
-	return f.MemoryStore.RememberSink(ctx, sink, entries, before)
 }
 
 func TestADetectionGetsOneTicket(t *testing.T) {
@@ -208,13 +194,19 @@ func TestOneTicketDespiteFailures(t *testing.T) {
 func TestThereIsNeverASecondTicket(t *testing.T) {
 	eachTool(t, func(t *testing.T, o *tool) {
 		f, id := newTicketSink(t, o), 1000
-		store := f.memory.Store
+		store := presettest.Faulty(f.memory)
 		rapid.Check(t, func(r *rapid.T) {
 			id++
 			e, before := version(t, id, 0, "new"), len(o.opened())
 			f.links = nil
 			o.fail(rapid.SliceOfN(rapid.SampledFrom([]fault{none, none, unread, unsaid, busy}), 0, 5).Draw(r, "faults")...)
-			f.memory.Store = &forgetful{store, failing(rapid.SliceOfN(rapid.Bool(), 0, 3).Draw(r, "the memory fails"))}
+			memoryFails := failing(rapid.SliceOfN(rapid.Bool(), 0, 3).Draw(r, "the memory fails"))
+			store.Remember = func() error {
+				if memoryFails() {
+					return errors.New("the disk is full")
+				}
+				return nil
+			}
 			linkFails := failing(rapid.SliceOfN(rapid.Bool(), 0, 2).Draw(r, "the link fails"))
 			delivered := false
 			for n := 0; !delivered; n++ {
