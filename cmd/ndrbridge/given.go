@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,35 +29,22 @@ func (t *givenTLS) addFlags(flags *pflag.FlagSet) {
 func (t givenTLS) isSet() bool { return t != givenTLS{} }
 
 // config returns the configuration that the flags describe.
-func (t givenTLS) config() (*tls.Config, error) {
+func (t givenTLS) config() (_ *tls.Config, err error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if (t.certFile == "") != (t.keyFile == "") {
 		return nil, fmt.Errorf("%w: --cert-file and --key-file must be given together", commandline.ErrUsage)
 	}
 	if t.caFile != "" {
-		authorities, err := secretfile.Read(t.caFile)
-		if err != nil {
-			return nil, fmt.Errorf("--ca-file: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(authorities) {
-			return nil, fmt.Errorf("--ca-file: %s contains no PEM certificate", t.caFile)
+		if c.RootCAs, err = secretfile.Authorities("--ca-file", t.caFile); err != nil {
+			return nil, err
 		}
 	}
 	if t.certFile != "" {
-		certificate, err := secretfile.Read(t.certFile)
+		pair, err := secretfile.KeyPair("--cert-file", t.certFile, "--key-file", t.keyFile)
 		if err != nil {
-			return nil, fmt.Errorf("--cert-file: %w", err)
+			return nil, err
 		}
-		key, err := secretfile.Read(t.keyFile)
-		if err != nil {
-			return nil, fmt.Errorf("--key-file: %w", err)
-		}
-		pair, err := tls.X509KeyPair(certificate, key)
-		if err != nil {
-			return nil, fmt.Errorf("--cert-file and --key-file: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
+		c.Certificates = []tls.Certificate{*pair}
 	}
 	return c, nil
 }

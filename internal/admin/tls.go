@@ -63,19 +63,7 @@ func (t TLS) Client() *tls.Config {
 
 // pair reads the certificate and its key.
 func (t TLS) pair() (*tls.Certificate, error) {
-	certificate, err := secretfile.Read(t.CertFile)
-	if err != nil {
-		return nil, fmt.Errorf("admin.tls.cert_file: %w", err)
-	}
-	key, err := secretfile.Read(t.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("admin.tls.key_file: %w", err)
-	}
-	pair, err := tls.X509KeyPair(certificate, key)
-	if err != nil {
-		return nil, fmt.Errorf("admin.tls.cert_file and key_file: %w", err)
-	}
-	return &pair, nil
+	return secretfile.KeyPair("admin.tls.cert_file", t.CertFile, "admin.tls.key_file", t.KeyFile)
 }
 
 // leaf reads the certificate alone, as a caller can who may not read the key.
@@ -127,13 +115,8 @@ func (s *serverTLS) load() error {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*pair}, NextProtos: []string{"http/1.1"}}
 	if s.files.ClientCAFile != "" {
-		text, err := secretfile.Read(s.files.ClientCAFile)
-		if err != nil {
-			return fmt.Errorf("admin.tls.client_ca_file: %w", err)
-		}
-		config.ClientCAs = x509.NewCertPool()
-		if !config.ClientCAs.AppendCertsFromPEM(text) {
-			return fmt.Errorf("admin.tls.client_ca_file: %s contains no PEM certificate", s.files.ClientCAFile)
+		if config.ClientCAs, err = secretfile.Authorities("admin.tls.client_ca_file", s.files.ClientCAFile); err != nil {
+			return err
 		}
 		config.ClientAuth = tls.RequestClientCert
 		config.VerifyConnection = func(state tls.ConnectionState) error {

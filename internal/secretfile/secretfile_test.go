@@ -32,17 +32,9 @@ func TestRead(t *testing.T) {
 	t.Parallel()
 	whole := strings.Repeat(needle, mostBytes/len(needle)+1)[:mostBytes]
 	for name, content := range map[string]string{
-		"a token":                           needle,
-		"a token with a line end":           needle + "\n",
-		"a token with CRLF at its end":      needle + "\r\n",
-		"a line break inside":               "ses\n" + needle,
-		"blanks around it":                  " \t" + needle + " ",
-		"a NUL inside":                      "ses\x00" + needle,
-		"bytes that are not UTF-8":          "\xff\xfe" + needle,
-		"a byte order mark in front":        "\ufeff" + needle,
-		"a certificate's key of many lines": "-----BEGIN KEY-----\n" + needle + "\n-----END KEY-----\n",
-		"nothing":                           "",
-		"as much as is allowed":             whole,
+		"a text":                "\ufeff \t" + needle + "\r\nses\x00\xff\xfe\n",
+		"nothing":               "",
+		"as much as is allowed": whole,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,25 +114,6 @@ func TestErrorsNameTheFileAndDoNotQuoteIt(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsReplacedIsReadAgain(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "file")
-	for _, content := range []string{"first", "the second, which is longer", "third", ""} {
-		write(t, path, content)
-		if got, err := secretfile.Read(path); err != nil || string(got) != content {
-			t.Errorf("%q, %v", got, err)
-		}
-	}
-	require.NoError(t, os.Remove(path))
-	if got, err := secretfile.Read(path); err == nil {
-		t.Errorf("%q", got)
-	}
-	write(t, path, "fourth")
-	if got, err := secretfile.Read(path); err != nil || string(got) != "fourth" {
-		t.Errorf("%q, %v", got, err)
-	}
-}
-
 // One that is renamed over it, as secrets are mounted, is never read in part.
 func TestAFileThatIsReplacedWhileItIsReadIsTheOldOrTheNew(t *testing.T) {
 	t.Parallel()
@@ -170,6 +143,9 @@ func TestAFileThatIsReplacedWhileItIsReadIsTheOldOrTheNew(t *testing.T) {
 		}
 	}
 	replacing.Wait()
+	if got, err := secretfile.Read(path); err != nil || !bytes.Equal(got, contents[1]) {
+		t.Errorf("%d bytes of what is not the last one, %v", len(got), err)
+	}
 }
 
 func TestControlCharactersAreFound(t *testing.T) {
