@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/semaphore"
+
 	"ndrbridge/checkpoint"
 	"ndrbridge/poller"
 )
@@ -59,7 +61,7 @@ func (o Options) routes() map[string]map[string]served {
 		}
 	}
 	add(API.GetStatus.route, o.status)
-	add(API.TailEvents.route, tail(make(slots, maxTails)))
+	add(API.TailEvents.route, tail(semaphore.NewWeighted(maxTails)))
 	add(API.Backup.route, backup)
 	add(API.Verify.route, verify)
 	add(&route{method: http.MethodPost, paths: API.ListTicketCommands.paths, takes: request{body: true}}, o.takeCommands)
@@ -90,7 +92,7 @@ func (o Options) status(c *Client, _ http.ResponseWriter, r *http.Request) (any,
 
 // api returns the handler of the API.
 func (o Options) api() http.Handler {
-	mux, answers := http.NewServeMux(), make(slots, maxAnswers)
+	mux, answers := http.NewServeMux(), semaphore.NewWeighted(maxAnswers)
 	for path, m := range o.routes() {
 		mux.Handle(version+path, o.serve(path, m, answers))
 	}
@@ -118,7 +120,7 @@ func (o Options) api() http.Handler {
 // serve returns a handler for the operations of a path. It answers 503 until Control
 // returns a Client. A GET, except of the event stream, occupies one of answers, and is
 // answered 503 if none is free.
-func (o Options) serve(path string, m map[string]served, answers slots) http.Handler {
+func (o Options) serve(path string, m map[string]served, answers *semaphore.Weighted) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		do, ok := m[r.Method]
 		if !ok {
@@ -143,11 +145,11 @@ func (o Options) serve(path string, m map[string]served, answers slots) http.Han
 		}
 		w.Header().Set("Cache-Control", "no-store")
 		if r.Method == http.MethodGet && r.URL.Path != version+"/events" {
-			if !answers.acquire() {
+			if !answers.TryAcquire(1) {
 				busy("too many answers are being read; try again").write(w)
 				return
 			}
-			defer answers.release()
+			defer answers.Release(1)
 		}
 		answer, err := do.answer(c, w, r)
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // Limits on callers. They apply to all alike, except that a body sent with the bearer
@@ -300,30 +302,15 @@ func (w *timedWriter) Write(b []byte) (int, error) {
 // Unwrap returns the wrapped writer, for http.ResponseController.
 func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// slots limits how many of something exist at once, by its capacity.
-type slots chan struct{}
-
-// acquire reports whether a slot was free, and occupies it.
-func (s slots) acquire() bool {
-	select {
-	case s <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-func (s slots) release() { <-s }
-
 // bounded passes at most limit requests at once to next, and answers others with 503.
-func bounded(limit int, next http.Handler) http.HandlerFunc {
-	s := make(slots, limit)
+func bounded(limit int64, next http.Handler) http.HandlerFunc {
+	s := semaphore.NewWeighted(limit)
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !s.acquire() {
+		if !s.TryAcquire(1) {
 			busy("too many requests of this kind are being answered; try again").write(w)
 			return
 		}
-		defer s.release()
+		defer s.Release(1)
 		next.ServeHTTP(w, r)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"ndrbridge/transform"
 )
 
@@ -40,12 +42,12 @@ const maxBuffer = 64 << 10
 
 // tail returns a handler that serves a stream of events while it occupies one of streams. It
 // returns an error only before it has sent anything.
-func tail(streams slots) func(c *Client, w http.ResponseWriter, r *http.Request) (any, error) {
+func tail(streams *semaphore.Weighted) func(c *Client, w http.ResponseWriter, r *http.Request) (any, error) {
 	return func(c *Client, w http.ResponseWriter, r *http.Request) (any, error) {
-		if !streams.acquire() {
+		if !streams.TryAcquire(1) {
 			return nil, busy("too many streams of events are open: close one of them")
 		}
-		defer streams.release()
+		defer streams.Release(1)
 		begin, err := readRequest[TailRequest](w, r)
 		if err == nil {
 			serveTail(c, w, r, begin)
