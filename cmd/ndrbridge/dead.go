@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,40 +44,6 @@ func parseOwner(text string) (admin.OfDead, error) {
 		return admin.OfDead{Appliance: appliance, Stream: stream}, nil
 	}
 	return admin.OfDead{}, fmt.Errorf("%w: %q is neither a sink nor APPLIANCE/STREAM, such as hq/detections", commandline.ErrUsage, text)
-}
-
-// chosen returns the keys to act on. With --all it returns nil, which means all of them.
-func chosen(keys []string, all bool) ([]string, error) {
-	switch {
-	case all && len(keys) > 0:
-		return nil, fmt.Errorf("%w: give keys or --all, not both", commandline.ErrUsage)
-	case all:
-		return nil, nil
-	case len(keys) == 0:
-		return nil, fmt.Errorf("%w: no dead letters selected: give keys, as ndrbridge dead list prints them, or --all", commandline.ErrUsage)
-	}
-	return keys, nil
-}
-
-// deadLetters returns the number of dead letters of an owner.
-func deadLetters(ctx context.Context, control *admin.Client, owner admin.OfDead) (uint64, error) {
-	status, err := control.Status(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for _, a := range status.Appliances {
-		for _, s := range a.Streams {
-			if owner == (admin.OfDead{Appliance: a.Name, Stream: s.Stream}) {
-				return s.DeadLetters, nil
-			}
-		}
-	}
-	for _, s := range slices.Concat(status.Sinks, status.Unconfigured) {
-		if owner == (admin.OfDead{Sink: s.Name}) {
-			return s.DeadLetters, nil
-		}
-	}
-	return 0, nil
 }
 
 func (c *command) deadShowCommand() *cobra.Command {
@@ -194,17 +159,22 @@ func (c *command) changingDead(cmd *cobra.Command, change deadChange) *cobra.Com
 		if change.onlySinks && owner.Sink == "" {
 			return fmt.Errorf("%w: dead letters of a stream cannot be requeued; read the objects of %s again with ndrbridge rewind", commandline.ErrUsage, args[0])
 		}
-		keys, err := chosen(args[1:], all)
-		if err != nil {
-			return err
+		keys := args[1:]
+		switch {
+		case all && len(keys) > 0:
+			return fmt.Errorf("%w: give keys or --all, not both", commandline.ErrUsage)
+		case all:
+			keys = nil
+		case len(keys) == 0:
+			return fmt.Errorf("%w: no dead letters selected: give keys, as ndrbridge dead list prints them, or --all", commandline.ErrUsage)
 		}
 		return c.acting(cmd.Context(), func(control *admin.Client) error {
-			if all {
-				n, err := deadLetters(cmd.Context(), control, owner)
+			if all && !yes {
+				groups, err := admin.API.GroupDeadLetters.Call(cmd.Context(), control, admin.GroupsRequest{OfDead: owner})
 				if err != nil {
 					return err
 				}
-				if err := change.confirm(cmd.Context(), yes, fmt.Sprintf(change.question, args[0], n)); err != nil {
+				if err := change.confirm(cmd.Context(), yes, fmt.Sprintf(change.question, args[0], groups.Total)); err != nil {
 					return err
 				}
 			}

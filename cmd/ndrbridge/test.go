@@ -38,7 +38,7 @@ not be readable, so that the tests can run anywhere.
 
 An event is one of:
 
-  fixture     one of ` + wrapped(fixture.Names(), 62, "              ") + `
+  fixture     the name of an example, see below
               With it: set and remove fields of the object, before sets those of the
               version before an update, appliance and query name where it is from,
               attributes sets attributes of the event, such as causedby
@@ -54,7 +54,11 @@ of syslog and without secrets. Where it names the bridge's version, that is test
   lines       all lines, for CEF, LEEF and other texts
 
 What is left out is not compared. An unknown key is an error. The exit code is 0 if all
-tests pass, and 1 otherwise.`,
+tests pass, and 1 otherwise.
+
+The names of the examples:
+
+  ` + strings.Join(fixture.Names(), "\n  "),
 		Example: `  ndrbridge test --config ndrbridge.yaml tests.yaml
   ndrbridge test --config ndrbridge.yaml tests/*.yaml --run 'chat|pager'
   ndrbridge test --config ndrbridge.yaml tests.yaml --json`,
@@ -174,27 +178,4 @@ func coloured(line string) string {
 		return terminal.Red.Apply(line)
 	}
 	return line
-}
-
-// wrapped joins words by commas, with line breaks before width is exceeded; each new line
-// begins with indent.
-func wrapped(words []string, width int, indent string) string {
-	var b strings.Builder
-	column := 0
-	for i, word := range words {
-		if i < len(words)-1 {
-			word += ","
-		}
-		switch {
-		case column > 0 && column+1+len(word) > width:
-			b.WriteString("\n" + indent)
-			column = 0
-		case column > 0:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += len(word)
-	}
-	return b.String()
 }
