@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -57,36 +58,28 @@ func someEvents(seed uint64) ([]transform.Event, error) {
 
 	encoder := transform.Encoder{Appliance: "hq"}
 	var events []transform.Event
+	var failed error
+	add := func(e transform.Event, err error) {
+		events, failed = append(events, e), errors.Join(failed, err)
+	}
 	known := make(map[int64][]byte) // the last version's tracked fields
 	for _, v := range ledger.VersionsOf(a, 0) {
 		d, err := transform.ParseDetection([]byte(v.Object), false)
 		if err != nil {
 			return nil, err
 		}
-		e, err := encoder.Detection(d, transform.Observation{Created: known[v.ID] == nil, Before: known[v.ID], Recorded: now})
-		if err != nil {
-			return nil, err
-		}
+		add(encoder.Detection(d, transform.Observation{Created: known[v.ID] == nil, Before: known[v.ID], Recorded: now}))
 		known[v.ID] = d.Tracked
-		events = append(events, e)
 	}
 	for _, o := range ledger.AuditEntriesOf(a) {
 		entry, err := transform.ParseAuditEntry([]byte(o.JSON), false)
 		if err != nil {
 			return nil, err
 		}
-		e, err := encoder.AuditEntry(entry, now)
-		if err != nil {
-			return nil, err
-		}
-		events = append(events, e)
+		add(encoder.AuditEntry(entry, now))
 	}
 	for _, o := range ledger.RecordsOf(a) {
-		e, err := encoder.Record("all", transform.ParseRecord([]byte(o.JSON), false), now)
-		if err != nil {
-			return nil, err
-		}
-		events = append(events, e)
+		add(encoder.Record("all", transform.ParseRecord([]byte(o.JSON), false), now))
 	}
-	return events, nil
+	return events, failed
 }
