@@ -1,8 +1,6 @@
 package admin_test
 
 import (
-	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/internal/admin"
-	"ndrbridge/test/require"
 )
 
 func TestAnswers(t *testing.T) {
@@ -53,32 +50,15 @@ func TestAnswers(t *testing.T) {
 			server := newServer(t, admin.Options{
 				Token: c.token, NotReady: func() []string { return c.notReady }, Metrics: registry,
 			})
-			request, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path, nil)
-			require.NoError(t, err)
-			request.Header.Set("Authorization", c.authorization)
-			request.Host = c.host
-			answer, err := http.DefaultClient.Do(request)
-			require.NoError(t, err)
-			defer answer.Body.Close()
-			body, err := io.ReadAll(answer.Body)
-			require.NoError(t, err)
-			if answer.StatusCode != c.status || !strings.Contains(string(body), c.body) {
+			answer, body := send(t, c.method, server.URL+c.path, "", "Authorization", c.authorization, "Host", c.host)
+			if answer.StatusCode != c.status || !strings.Contains(body, c.body) {
 				t.Errorf("%d %s; want %d with %q", answer.StatusCode, body, c.status, c.body)
 			}
-			if strings.Contains(string(body), "s3cret") {
+			if strings.Contains(body, "s3cret") {
 				t.Errorf("the answer holds the token: %s", body)
 			}
 			if answer.StatusCode >= 400 {
-				var problem struct {
-					Title, Detail string
-					Status        int
-				}
-				if err := json.Unmarshal(body, &problem); err != nil || problem.Status != c.status || problem.Title == "" || problem.Detail == "" {
-					t.Errorf("%s is not a problem document (%v)", body, err)
-				}
-				if got := answer.Header.Get("Content-Type"); got != "application/problem+json" {
-					t.Errorf("content type %q", got)
-				}
+				checkProblem(t, answer, body, c.status, c.body)
 			}
 		})
 	}

@@ -48,13 +48,26 @@ var endpoints = []struct{ method, path string }{
 	{"POST", "/api/v1/tickets/jira"},
 }
 
-// request sends a request and returns the response with its body.
+// request sends a request with a token, unless that is empty, and returns the response with its body.
 func request(t *testing.T, method, address, body, token string) (*http.Response, string) {
+	t.Helper()
+	if token == "" {
+		return send(t, method, address, body)
+	}
+	return send(t, method, address, body, "Authorization", "Bearer "+token)
+}
+
+// send sends a request with headers, given as alternating names and values, and returns the response
+// with its body.
+func send(t *testing.T, method, address, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
 	require.NoError(t, err)
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	if host := r.Header.Get("Host"); host != "" {
+		r.Host = host
 	}
 	answer, err := http.DefaultClient.Do(r)
 	require.NoError(t, err)
@@ -72,7 +85,7 @@ func checkProblem(t *testing.T, answer *http.Response, body string, status int, 
 		Title, Detail string
 		Status        int
 	}
-	if err := json.Unmarshal([]byte(body), &p); err != nil || p.Title == "" || p.Status != answer.StatusCode {
+	if err := json.Unmarshal([]byte(body), &p); err != nil || p.Title == "" || p.Detail == "" || p.Status != answer.StatusCode {
 		t.Errorf("%s is not a problem document (%v)", body, err)
 	}
 	if got := answer.Header.Get("Content-Type"); got != "application/problem+json" {
@@ -214,14 +227,6 @@ func TestABodyOfUnknownLength(t *testing.T) {
 
 func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	_, server := serve(t, newControl(t))
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/api/v1/sinks/lake/pause", nil)
-	require.NoError(t, err)
-	r.Header.Set("Origin", "https://evil.example")
-	r.Header.Set("Authorization", "Bearer "+token)
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	checkProblem(t, answer, string(body), http.StatusForbidden, "another site")
+	answer, body := send(t, http.MethodPost, server.URL+"/api/v1/sinks/lake/pause", "", "Origin", "https://evil.example", "Authorization", "Bearer "+token)
+	checkProblem(t, answer, body, http.StatusForbidden, "another site")
 }

@@ -11,12 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"ndrbridge/internal/admin"
 	"ndrbridge/test/certificate"
+	"ndrbridge/test/locked"
 	"ndrbridge/test/require"
 )
 
@@ -186,7 +186,7 @@ func TestRenewedCertificatesAreServed(t *testing.T) {
 	first, second := certificate.New(t, "first", soon, nil), certificate.New(t, "second", soon, nil)
 	var files admin.TLS
 	files.CertFile, files.KeyFile = certificate.Files(t, folder, "own", first)
-	var logged lines
+	var logged locked.Buffer
 	address := serveTLS(t, handler(newControl(t)), files, slog.New(slog.NewTextHandler(&logged, nil)))
 	served := func() string {
 		t.Helper()
@@ -260,22 +260,4 @@ func TestSilentConnectionsOverTLSAreClosed(t *testing.T) {
 	if _, err := client.Status(ctx); err != nil {
 		t.Error(err)
 	}
-}
-
-// lines collects what is logged. It is safe for concurrent use.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

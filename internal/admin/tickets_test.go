@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -67,25 +66,6 @@ func intakes(t *testing.T, o admin.Options, read func() (string, error)) (*contr
 
 func readSecret() (string, error) { return secret, nil }
 
-// post sends a body with headers, given as alternating names and values.
-func post(t *testing.T, address, body string, headers ...string) (*http.Response, string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
-	require.NoError(t, err)
-	for i := 0; i+1 < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	if host := r.Header.Get("Host"); host != "" {
-		r.Host = host
-	}
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	return answer, string(text)
-}
-
 func signature(body string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(body))
@@ -128,7 +108,7 @@ func TestCommandsAreTakenIn(t *testing.T) {
 	c, server := intakes(t, admin.Options{Token: token}, readSecret)
 	bearer := "Bearer " + token
 	t.Run("one, with its location", func(t *testing.T) {
-		answer, body := post(t, server.URL+"/api/v1/tickets", `{"ticket_id": "SEC-1", "status": "closed"}`, "Authorization", bearer, "Content-Type", "application/json; charset=utf-8")
+		answer, body := send(t, http.MethodPost, server.URL+"/api/v1/tickets", `{"ticket_id": "SEC-1", "status": "closed"}`, "Authorization", bearer, "Content-Type", "application/json; charset=utf-8")
 		a := accepted(t, answer, body)
 		if len(a.Commands) != 1 || answer.Header.Get("Location") != a.Commands[0].Location {
 			t.Fatalf("%s, at %s", body, answer.Header.Get("Location"))
@@ -138,7 +118,7 @@ func TestCommandsAreTakenIn(t *testing.T) {
 		}
 	})
 	t.Run("several", func(t *testing.T) {
-		answer, body := post(t, server.URL+"/api/v1/tickets", `[{"ticket_id": "A", "status": "new"}, {"ticket_id": "B", "assignee": "ana"}]`, "Authorization", bearer)
+		answer, body := send(t, http.MethodPost, server.URL+"/api/v1/tickets", `[{"ticket_id": "A", "status": "new"}, {"ticket_id": "B", "assignee": "ana"}]`, "Authorization", bearer)
 		if a := accepted(t, answer, body); len(a.Commands) != 2 || a.Commands[0].ID >= a.Commands[1].ID || answer.Header.Get("Location") != "" {
 			t.Errorf("%s", body)
 		}
@@ -147,7 +127,7 @@ func TestCommandsAreTakenIn(t *testing.T) {
 		before := len(c.commands(t))
 		var ids []uint64
 		for again := range 2 {
-			answer, body := post(t, server.URL+"/api/v1/tickets", `{"ticket_id": "SEC-2", "status": "new"}`, "Authorization", bearer, "Idempotency-Key", "k1")
+			answer, body := send(t, http.MethodPost, server.URL+"/api/v1/tickets", `{"ticket_id": "SEC-2", "status": "new"}`, "Authorization", bearer, "Idempotency-Key", "k1")
 			a := accepted(t, answer, body)
 			if a.Commands[0].Duplicate != (again == 1) {
 				t.Errorf("%s", body)
@@ -161,7 +141,7 @@ func TestCommandsAreTakenIn(t *testing.T) {
 	t.Run("a webhook signed by Jira, without the token, by any host name, once", func(t *testing.T) {
 		before, body := len(c.commands(t)), issue("done", "ana")
 		for range 2 {
-			answer, text := post(t, server.URL+"/api/v1/tickets/jira", body, "X-Hub-Signature", signature(body), "X-Atlassian-Webhook-Identifier", "w1", "Host", "bridge.example")
+			answer, text := send(t, http.MethodPost, server.URL+"/api/v1/tickets/jira", body, "X-Hub-Signature", signature(body), "X-Atlassian-Webhook-Identifier", "w1", "Host", "bridge.example")
 			accepted(t, answer, text)
 		}
 		all := c.commands(t)
@@ -172,7 +152,7 @@ func TestCommandsAreTakenIn(t *testing.T) {
 	t.Run("a webhook repeated with another identifier once", func(t *testing.T) {
 		before, body := len(c.commands(t)), strings.Replace(issue("done", "ana"), "SEC-1", "SEC-3", 1)
 		for _, identifier := range []string{"w2", "w3", ""} {
-			answer, text := post(t, server.URL+"/api/v1/tickets/jira", body, "X-Hub-Signature", signature(body), "X-Atlassian-Webhook-Identifier", identifier)
+			answer, text := send(t, http.MethodPost, server.URL+"/api/v1/tickets/jira", body, "X-Hub-Signature", signature(body), "X-Atlassian-Webhook-Identifier", identifier)
 			accepted(t, answer, text)
 		}
 		if n := len(c.commands(t)) - before; n != 1 {
@@ -181,19 +161,19 @@ func TestCommandsAreTakenIn(t *testing.T) {
 	})
 	t.Run("a webhook with parameters that its system adds to the address", func(t *testing.T) {
 		before, body := len(c.commands(t)), strings.Replace(issue("done", "ana"), "SEC-1", "SEC-4", 1)
-		answer, text := post(t, server.URL+"/api/v1/tickets/jira?triggeredByUser=ana&user_key=ana&user_key=a;b", body, "X-Hub-Signature", signature(body))
+		answer, text := send(t, http.MethodPost, server.URL+"/api/v1/tickets/jira?triggeredByUser=ana&user_key=ana&user_key=a;b", body, "X-Hub-Signature", signature(body))
 		accepted(t, answer, text)
 		if n := len(c.commands(t)) - before; n != 1 {
 			t.Errorf("%d were stored, want 1", n)
 		}
 	})
 	t.Run("a webhook of another system with the token", func(t *testing.T) {
-		answer, body := post(t, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "7", "status": "acknowledged"}`, "Authorization", bearer)
+		answer, body := send(t, http.MethodPost, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "7", "status": "acknowledged"}`, "Authorization", bearer)
 		accepted(t, answer, body)
 	})
 	t.Run("changes of the bridge's own account are ignored", func(t *testing.T) {
 		before, body := len(c.commands(t)), issue("done", "bridge")
-		answer, text := post(t, server.URL+"/api/v1/tickets/jira", body, "X-Hub-Signature", signature(body))
+		answer, text := send(t, http.MethodPost, server.URL+"/api/v1/tickets/jira", body, "X-Hub-Signature", signature(body))
 		if a := accepted(t, answer, text); len(a.Commands) != 0 || !strings.Contains(a.Ignored, "own account") || len(c.commands(t)) != before {
 			t.Errorf("%s", text)
 		}
@@ -267,7 +247,7 @@ func TestRefusedCommandsAreNotStored(t *testing.T) {
 			if c.sign {
 				headers = append(headers, "X-Hub-Signature", signature(c.body))
 			}
-			answer, body := post(t, server.URL+"/api/v1/tickets"+c.path, c.body, headers...)
+			answer, body := send(t, http.MethodPost, server.URL+"/api/v1/tickets"+c.path, c.body, headers...)
 			checkProblem(t, answer, body, c.status, c.detail)
 			var p struct {
 				Field   string
@@ -330,9 +310,9 @@ func TestTemporaryErrorsAskForARetry(t *testing.T) {
 
 func TestWebhookWithoutSecretAndTokenIsRefused(t *testing.T) {
 	c, server := intakes(t, admin.Options{}, readSecret)
-	answer, body := post(t, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "7", "status": "new"}`)
+	answer, body := send(t, http.MethodPost, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "7", "status": "new"}`)
 	checkProblem(t, answer, body, http.StatusForbidden, "no secret")
-	answer, body = post(t, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "7", "status": "new"}`, "Host", "bridge.example")
+	answer, body = send(t, http.MethodPost, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "7", "status": "new"}`, "Host", "bridge.example")
 	checkProblem(t, answer, body, http.StatusMisdirectedRequest, "admin.token")
 	if all := c.commands(t); len(all) != 0 {
 		t.Errorf("%d commands were stored", len(all))
