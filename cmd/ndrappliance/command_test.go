@@ -60,20 +60,14 @@ func (s *started) get(authorization, path string) (int, string) {
 func (s *started) send(method, authorization, path, body string) (int, string) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+"/api/v1"+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", authorization)
 	resp, err := s.client.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return resp.StatusCode, string(b)
 }
 

@@ -25,6 +25,7 @@ import (
 	"ndrbridge/internal/finding"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/certificate"
+	"ndrbridge/test/locked"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
@@ -38,7 +39,7 @@ func try(t *testing.T, args ...string) (code int, stdout, stderr string) {
 // try runs a command of c with an input, and returns its exit code and what it printed.
 func (c *command) try(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, errs printed
+	var out, errs locked.Buffer
 	c.stdin, c.stdout, c.stderr = strings.NewReader(stdin), &out, &errs
 	root := c.root()
 	root.SetIn(c.stdin)

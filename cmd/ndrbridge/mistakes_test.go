@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/test/locked"
 	"ndrbridge/test/require"
 )
 
@@ -198,7 +199,7 @@ func (e *environment) make(t *testing.T, m *mistake) outcome {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	var stdout, stderr printed
+	var stdout, stderr locked.Buffer
 	c := &command{
 		environ: append(environ, "GOGC=100"), stdin: strings.NewReader(m.stdin), stdout: &stdout, stderr: &stderr,
 		defaults: []string{filepath.Join(folder, "ndrbridge.yaml")},

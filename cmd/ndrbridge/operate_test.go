@@ -12,13 +12,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/locked"
 	"ndrbridge/test/require"
 )
 
@@ -258,24 +258,6 @@ func TestStatusGivesAdvice(t *testing.T) {
 	i.awaitSink("well", func(s admin.SinkStatus) bool { return s.State == "running" && s.LagEvents == 0 })
 }
 
-// printed is what a command that goes on has printed so far.
-type printed struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (p *printed) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.Write(b)
-}
-
-func (p *printed) String() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.String()
-}
-
 // tailedTo checks what tail prints of the journal: one detection, then audit entries.
 func (i *installation) tailedTo(t *testing.T, name string) {
 	t.Helper()
@@ -337,7 +319,7 @@ func TestEventsAreTailed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
-			var out, errs printed
+			var out, errs locked.Buffer
 			tail := &command{stdout: &out, stderr: &errs}
 			exit := make(chan int, 1)
 			go func() {

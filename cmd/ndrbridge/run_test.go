@@ -12,6 +12,7 @@ import (
 
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
+	"ndrbridge/test/locked"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
@@ -21,7 +22,7 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 	i := install(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var out, log printed
+	var out, log locked.Buffer
 	c := &command{stdout: &out, stderr: &log}
 	exit := make(chan int, 1)
 	go func() { exit <- commandline.Run(ctx, c.root(), []string{"run", "--config", i.config}, &out, &log) }()
@@ -62,7 +63,7 @@ func TestAnInterruptedStartIsNoFailure(t *testing.T) {
 	i := install(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	var out, log printed
+	var out, log locked.Buffer
 	c := &command{stdout: &out, stderr: &log, environ: []string{"NDRBRIDGE_TICKETS_ENABLED=true"}}
 	if code := commandline.Run(ctx, c.root(), []string{"run", "--config", i.config}, &out, &log); code != 0 {
 		t.Errorf("exit %d: %s", code, &log)
@@ -80,7 +81,7 @@ func TestABridgeRunsAsAMemberOfACluster(t *testing.T) {
 	i.appliance.AddMany(3)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var out, log printed
+	var out, log locked.Buffer
 	run := func(ctx context.Context, args ...string) int {
 		c := &command{stdout: &out, stderr: &log}
 		return commandline.Run(ctx, c.root(), append(args, "--config", i.config), &out, &log)

@@ -25,6 +25,7 @@ import (
 	"ndrbridge/sinks/webhook/presets"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/certificate"
+	"ndrbridge/test/locked"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -243,7 +244,7 @@ func TestEverySecretIsConfiguredInThisTest(t *testing.T) {
 // service is a bridge that runs as the command line runs it.
 type service struct {
 	all      confidential
-	out, log printed
+	out, log locked.Buffer
 	stop     func()
 	address  string
 }
@@ -438,7 +439,7 @@ func TestNoSecretIsShownForHostileServersOfACluster(t *testing.T) {
 		scheme: "http://", http: func(string) string { return "169.254.169.254" }, kafka: "127.0.0.1:1", nats: hostileNATS(t), cluster: true,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	var log printed
+	var log locked.Buffer
 	member := &command{stdout: &log, stderr: &log, environ: []string{"GOGC=100"}}
 	done := make(chan int, 1)
 	go func() { done <- commandline.Run(ctx, member.root(), []string{"run", "--config", c.file}, &log, &log) }()

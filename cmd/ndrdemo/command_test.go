@@ -9,30 +9,15 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/test/locked"
 )
 
 // output holds the output of a demo, to be read while it runs.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
+type output struct{ locked.Buffer }
 
 // folder waits until the parts are printed, and returns the demo's folder.
 func (o *output) folder(ctx context.Context) string {

@@ -1,7 +1,6 @@
 package bridge_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -23,27 +22,13 @@ import (
 	"ndrbridge/internal/bridge"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/locked"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
 
 // lines is a log that can be read while it is written.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
+type lines struct{ locked.Buffer }
 
 // hasLine reports whether a line contains all of the words.
 func (l *lines) hasLine(words ...string) bool {

@@ -1,7 +1,6 @@
 package pipeline_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +21,7 @@ import (
 	"ndrbridge/internal/pipeline"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/locked"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -34,25 +33,7 @@ type upgradable struct {
 	appliance *standin.Appliance
 	config    *configs.Config
 	soc       *loopback.Receiver
-	log       syncBuffer
-}
-
-// syncBuffer is a buffer for several goroutines.
-type syncBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.String()
+	log       locked.Buffer
 }
 
 func newUpgradable(t *testing.T) *upgradable {

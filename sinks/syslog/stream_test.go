@@ -1,7 +1,6 @@
 package syslog
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +18,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/leasetest"
+	"ndrbridge/test/locked"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -176,7 +175,7 @@ func TestAConnectionIsKept(t *testing.T) {
 
 // A message that makes a receiver end the connection does not stop those behind it for ever.
 func TestAMessageThatEndsEveryConnectionIsGivenUp(t *testing.T) {
-	var text syncBuffer
+	var text locked.Buffer
 	r := newReceiver(t, octetCounting, nil)
 	s := open(t, Options{Address: r.addr(), Network: networkTCP, Log: slog.New(slog.NewTextHandler(&text, nil))})
 	events := sinktest.Events(2, 1, 200)
@@ -207,7 +206,7 @@ func TestAMessageThatEndsEveryConnectionIsGivenUp(t *testing.T) {
 // The end of a lease resets the connection, which is not the receiver's fault.
 func TestMessagesAreNotGivenUpForTheEndsOfLeases(t *testing.T) {
 	const term = 6 * time.Second
-	var text syncBuffer
+	var text locked.Buffer
 	r := newReceiver(t, octetCounting, nil)
 	l, clock := leasetest.NewLease(term)
 	s := open(t, Options{Address: r.addr(), Network: networkTCP, Lease: l, Log: slog.New(slog.NewTextHandler(&text, nil))})
@@ -222,23 +221,6 @@ func TestMessagesAreNotGivenUpForTheEndsOfLeases(t *testing.T) {
 	if strings.Contains(text.String(), "they are not sent again") {
 		t.Errorf("the log is %s", text.String())
 	}
-}
-
-type syncBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // A receiver that reads nothing while its buffers are full takes no events.

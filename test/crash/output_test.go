@@ -1,29 +1,13 @@
 package crash
 
 import (
-	"bytes"
-	"sync"
+	"strings"
+
+	"ndrbridge/test/locked"
 )
 
 // output collects the output of a process.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-// String returns the whole output.
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
+type output struct{ locked.Buffer }
 
 // end returns the end of the output.
 func (o *output) end() string {
@@ -33,7 +17,5 @@ func (o *output) end() string {
 }
 
 func (o *output) has(text string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return bytes.Contains(o.text.Bytes(), []byte(text))
+	return strings.Contains(o.String(), text)
 }
