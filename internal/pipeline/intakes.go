@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	natsclient "github.com/nats-io/nats.go"
-
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
@@ -16,6 +14,7 @@ import (
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/internal/tickets"
 	"ndrbridge/internal/tickets/intake"
+	"ndrbridge/sinks/nats"
 	"ndrbridge/transform"
 )
 
@@ -53,22 +52,8 @@ func (p *Pipeline) newNATSIntake(n configs.NATSIntake) (*intakePart, error) {
 	}
 	return newIntake(NATSIntake, intake.NewNATS(intake.NATSOptions{
 		Options: p.intakeOptions(NATSIntake),
-		Hide: func(failed error) error {
-			o, err := endpoint.NATS(n.Connection())
-			if err != nil {
-				return err // it is about the secrets, and contains none
-			}
-			return o.Secrets().HideError(failed)
-		},
-		URL: n.URL.Value(), Stream: n.Stream, Subject: n.Subject, Durable: n.Durable,
-		Connect: func() (*tls.Config, []natsclient.Option, error) {
-			o, err := endpoint.NATS(n.Connection())
-			if err != nil {
-				return nil, nil, err
-			}
-			options, err := o.SignIn()
-			return o.TLS, options, err
-		},
+		Stream:  n.Stream, Subject: n.Subject, Durable: n.Durable,
+		Connect: func() (nats.Options, error) { return endpoint.NATS(n.Connection()) },
 	})), nil
 }
 

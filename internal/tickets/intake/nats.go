@@ -3,7 +3,6 @@ package intake
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,19 +12,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/internal/natswire"
+	natssink "ndrbridge/sinks/nats"
 )
 
 // NATSOptions configure a NATS intake.
 type NATSOptions struct {
 	Options
-	// URL is the address of a server, or a comma-separated list.
-	URL string
-	// Connect returns the TLS configuration, nil for none, and the credentials. It is
-	// called for each connection, so that files are read again.
-	Connect func() (*tls.Config, []nats.Option, error)
-	// Hide returns an error without the credentials, which a server may repeat. It may be
-	// nil.
-	Hide    func(error) error
+	// Connect returns the servers, the TLS configuration and the credentials. It is called for
+	// each connection, so that files are read again.
+	Connect func() (natssink.Options, error)
 	Stream  string // must exist
 	Subject string
 	// Durable is the name of the consumer, which is created if it does not exist.
@@ -51,32 +46,33 @@ const pullExpiry = 2 * time.Second
 // that must be redelivered.
 type NATS struct {
 	connection
-	o NATSOptions
+	o    NATSOptions
+	hide func(error) error // returns an error without the credentials, which a server may repeat
 }
 
 // NewNATS returns an intake. It does not contact any server.
-func NewNATS(o NATSOptions) *NATS {
-	if o.Hide == nil {
-		o.Hide = func(err error) error { return err }
-	}
-	return &NATS{connection: connection{o: o.Options}, o: o}
-}
+func NewNATS(o NATSOptions) *NATS { return &NATS{connection: connection{o: o.Options}, o: o} }
 
 // Run receives until ctx is done.
 func (n *NATS) Run(ctx context.Context) { n.run(ctx, n.session) }
 
 // session receives over one connection until it breaks.
 func (n *NATS) session(ctx context.Context) error {
-	secure, options, err := n.o.Connect()
+	o, err := n.o.Connect()
 	if err != nil {
 		return err
 	}
-	wire := natswire.Options{TLS: secure, MaxMessage: maxMessage + maxHeaders, Cut: true}
+	options, err := o.SignIn()
+	if err != nil {
+		return err
+	}
+	n.hide = o.Secrets().HideError
+	wire := natswire.Options{TLS: o.TLS, MaxMessage: maxMessage + maxHeaders, Cut: true}
 	closed := make(chan struct{})
-	conn, err := natswire.Connect(ctx, n.o.URL, wire, append(options, nats.Name(n.o.Durable),
+	conn, err := natswire.Connect(ctx, o.URL, wire, append(options, nats.Name(n.o.Durable),
 		nats.Timeout(timeout), nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { close(closed) }))...)
 	if err != nil {
-		return fmt.Errorf("connect to NATS: %w", n.o.Hide(err))
+		return fmt.Errorf("connect to NATS: %w", n.hide(err))
 	}
 	// The library ignores ctx while it waits for the network.
 	stop := context.AfterFunc(ctx, conn.Cut)
@@ -92,7 +88,7 @@ func (n *NATS) session(ctx context.Context) error {
 	}
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(1), jetstream.PullExpiry(pullExpiry))
 	if err != nil {
-		return fmt.Errorf("receive from the consumer %s: %w", n.o.Durable, n.o.Hide(err))
+		return fmt.Errorf("receive from the consumer %s: %w", n.o.Durable, n.hide(err))
 	}
 	defer messages.Stop()
 	n.opened()
@@ -100,7 +96,7 @@ func (n *NATS) session(ctx context.Context) error {
 		m, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
 			// The connection's error says more than that the consumer was closed.
-			return fmt.Errorf("receive from the consumer %s: %w", n.o.Durable, n.o.Hide(cmp.Or(conn.LastError(), err)))
+			return fmt.Errorf("receive from the consumer %s: %w", n.o.Durable, n.hide(cmp.Or(conn.LastError(), err)))
 		}
 		if err := n.receive(ctx, m, created); err != nil {
 			return err
@@ -126,7 +122,7 @@ func (n *NATS) consumer(ctx context.Context, conn *nats.Conn) (consumer jetstrea
 		MaxDeliver:    -1,
 	})
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, created, fmt.Errorf("the consumer %s of the stream %s: %w", n.o.Durable, n.o.Stream, n.o.Hide(err))
+		return nil, created, fmt.Errorf("the consumer %s of the stream %s: %w", n.o.Durable, n.o.Stream, n.hide(err))
 	}
 	return consumer, stream.CachedInfo().Created, n.streamError(err)
 }
@@ -137,7 +133,7 @@ func (n *NATS) streamError(err error) error {
 		return fmt.Errorf("there is no stream %s: create it with `nats stream add`, or correct tickets.nats.stream", n.o.Stream)
 	}
 	if err != nil {
-		return fmt.Errorf("the stream %s: %w", n.o.Stream, n.o.Hide(err))
+		return fmt.Errorf("the stream %s: %w", n.o.Stream, n.hide(err))
 	}
 	return nil
 }
@@ -147,7 +143,7 @@ func (n *NATS) streamError(err error) error {
 func (n *NATS) receive(ctx context.Context, m jetstream.Msg, created time.Time) error {
 	about, err := m.Metadata()
 	if err != nil {
-		return fmt.Errorf("read the metadata of a message: %w", n.o.Hide(err))
+		return fmt.Errorf("read the metadata of a message: %w", n.hide(err))
 	}
 	number := strconv.FormatUint(about.Sequence.Stream, 10)
 	// A message without an id is identified by its position. The positions of a
@@ -166,14 +162,14 @@ func (n *NATS) receive(ctx context.Context, m jetstream.Msg, created time.Time) 
 		waiting, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		if err := m.DoubleAck(waiting); err != nil {
-			return fmt.Errorf("acknowledge message %s: %w", number, n.o.Hide(err))
+			return fmt.Errorf("acknowledge message %s: %w", number, n.hide(err))
 		}
 		n.acknowledged(refused)
 		return nil
 	}
 	n.failed(true, fmt.Errorf("store message %s of the stream %s: %w", number, about.Stream, err))
 	if err := m.NakWithDelay(n.o.RetryMax); err != nil {
-		return fmt.Errorf("request redelivery of message %s: %w", number, n.o.Hide(err))
+		return fmt.Errorf("request redelivery of message %s: %w", number, n.hide(err))
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package intake_test
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"reflect"
 	"strconv"
@@ -13,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ndrbridge/internal/redact"
 	"ndrbridge/internal/tickets/intake"
+	natssink "ndrbridge/sinks/nats"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
@@ -63,10 +62,9 @@ func started(t *testing.T) (*server.Server, jetstream.JetStream, *counter) {
 
 func natsIntake(c *counter, url, password string) *intake.NATS {
 	return intake.NewNATS(intake.NATSOptions{
-		Hide:    redact.New(password).HideError,
-		Options: c.options(), URL: url, Stream: "TICKETS", Subject: "ndr.tickets", Durable: "ndrbridge",
-		Connect: func() (*tls.Config, []nats.Option, error) {
-			return nil, []nats.Option{nats.UserInfo("bridge", password)}, nil
+		Options: c.options(), Stream: "TICKETS", Subject: "ndr.tickets", Durable: "ndrbridge",
+		Connect: func() (natssink.Options, error) {
+			return natssink.Options{URL: url, Username: "bridge", Password: password}, nil
 		},
 	})
 }

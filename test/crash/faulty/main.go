@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,7 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	natsclient "github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
@@ -30,6 +28,7 @@ import (
 	"ndrbridge/internal/tickets/intake"
 	"ndrbridge/poller"
 	"ndrbridge/sinks"
+	"ndrbridge/sinks/nats"
 	"ndrbridge/transform"
 )
 
@@ -212,8 +211,8 @@ func (b *bridge) receive(ctx context.Context, appliances []string, m *tickets.Ac
 			Acceptor: acceptor, Refuse: func(_ context.Context, r intake.Refusal) error { return fmt.Errorf("refused: %s", r.Reason) },
 			RetryInitial: 100 * time.Millisecond, RetryMax: time.Second, Log: b.log,
 		},
-		URL: n.URL.Value(), Stream: n.Stream, Subject: n.Subject, Durable: n.Durable,
-		Connect: func() (*tls.Config, []natsclient.Option, error) { return nil, nil, nil },
+		Stream: n.Stream, Subject: n.Subject, Durable: n.Durable,
+		Connect: func() (nats.Options, error) { return nats.Options{URL: n.URL.Value()}, nil },
 	})
 	b.running.Go(func() { in.Run(ctx) })
 	return func() admin.Tickets { return admin.Tickets{Acceptor: acceptor} }
