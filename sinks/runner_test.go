@@ -404,26 +404,19 @@ func TestHaltedSinkIsReopenedAtEachProbe(t *testing.T) {
 func TestSinkThatCannotBeOpenedHalts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &target{answer: acceptAll}
-		f := newFixture(t, 3, s)
 		var broken atomic.Bool
 		broken.Store(true)
-		runner := sinks.NewRunner(f.store, sinks.Options{
-			Name: "lake",
-			Open: func() (sinks.Sink, error) {
+		f := newFixtureWith(t, 3, s, func(o *sinks.Options) {
+			o.Open = func() (sinks.Sink, error) {
 				if broken.Load() {
 					return nil, errors.New("secret file is missing")
 				}
 				return s.open()
-			},
-			Batch: checkpoint.Batch{MaxEvents: 8}, RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,
-			Log: slog.New(slog.DiscardHandler), Metrics: sinks.NewMetrics(prometheus.NewRegistry()),
+			}
 		})
-		f.runner = runner
 		stop := f.start()
 		pass(time.Minute)
-		if status := runner.Status(); status.State != sinks.StateHalted {
-			t.Errorf("status %+v", status)
-		}
+		f.expectState(t, sinks.StateHalted, "secret file is missing")
 		broken.Store(false)
 		time.Sleep(time.Minute)
 		stop()

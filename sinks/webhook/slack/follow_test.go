@@ -129,10 +129,7 @@ func TestLaterVersionsFollowTheirMessage(t *testing.T) {
 				if b.before != nil {
 					b.before(w, &o)
 				}
-				p, err := Spec().Open(o)
-				if err == nil {
-					err = presettest.SendWithMemory(t, server.URL, p, memory, b.events...)
-				}
+				err := presettest.SendWithMemory(t, server.URL, opened(t, o), memory, b.events...)
 				if got := w.took(); err != nil || got != b.want {
 					t.Fatalf("batch %d: %s, %v, want %s", i, got, err, b.want)
 				}
@@ -145,9 +142,8 @@ func TestFinalContentOfAMessage(t *testing.T) {
 	for _, updates := range []string{edit, thread} {
 		w := newWorkspace()
 		server := presettest.Serve(t, w.answer)
-		p, err := Spec().Open(webhook.PresetSettings{URL: server.URL + "/api", Key: "xoxb-1", Channel: "#soc", Updates: updates})
-		require.NoError(t, err)
-		err = presettest.SendWithMemory(t, server.URL, p, presettest.Memory(t),
+		p := opened(t, webhook.PresetSettings{URL: server.URL + "/api", Key: "xoxb-1", Channel: "#soc", Updates: updates})
+		err := presettest.SendWithMemory(t, server.URL, p, presettest.Memory(t),
 			presettest.Version(t, 1, 0, "new"), presettest.Version(t, 1, 9, "closed"), presettest.Version(t, 1, 1, "in_progress").Redeliver(1))
 		require.NoError(t, err)
 		if !bytes.Contains(w.messages[0].body, []byte("closed")) {
@@ -169,13 +165,10 @@ func TestAfterATransientFailureTheMessageIsEdited(t *testing.T) {
 		t.Run(test.fault, func(t *testing.T) {
 			w := newWorkspace()
 			server, memory := presettest.Serve(t, w.answer), presettest.Memory(t)
-			p, err := Spec().Open(webhook.PresetSettings{URL: server.URL + "/api", Key: "xoxb-1", Channel: "#soc"})
-			if err == nil {
-				err = presettest.SendWithMemory(t, server.URL, p, memory, presettest.Version(t, 1, 0, "new"))
-			}
-			require.NoError(t, err)
+			p := opened(t, webhook.PresetSettings{URL: server.URL + "/api", Key: "xoxb-1", Channel: "#soc"})
+			require.NoError(t, presettest.SendWithMemory(t, server.URL, p, memory, presettest.Version(t, 1, 0, "new")))
 			w.fault = test.fault
-			err = presettest.SendWithMemory(t, server.URL, p, memory, presettest.Version(t, 1, 1, "new"))
+			err := presettest.SendWithMemory(t, server.URL, p, memory, presettest.Version(t, 1, 1, "new"))
 			if class, _ := presettest.Result(err); class != test.class {
 				t.Errorf("%v, want %s", err, test.class)
 			}
@@ -188,8 +181,7 @@ func TestAfterATransientFailureTheMessageIsEdited(t *testing.T) {
 }
 
 func TestAnInvalidMemoryIsIgnored(t *testing.T) {
-	p, err := Spec().Open(webhook.PresetSettings{URL: "https://slack.example/api", Key: "t", Channel: "c"})
-	require.NoError(t, err)
+	p := opened(t, webhook.PresetSettings{URL: "https://slack.example/api", Key: "t", Channel: "c"})
 	for _, known := range []string{"", "{", "[]", `{"channel":"C1","in":"c"}`} {
 		r, err := p.ComposeWithMemory([]transform.Event{presettest.Version(t, 1, 0, "new")}, [][]byte{[]byte(known)})
 		if err != nil || r.URL.Path != "/api/chat.postMessage" {
