@@ -18,37 +18,20 @@ func check(t *testing.T, config any) {
 	}
 }
 
-func TestExampleFilesAreValid(t *testing.T) {
-	for _, name := range []string{"example.yaml", "minimal.yaml"} {
-		t.Run(name, func(t *testing.T) {
-			text, err := os.ReadFile(filepath.Join(top, folder, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			check(t, tree(t, string(text)))
-		})
-	}
-}
-
-func TestConfigurationsOfDeploymentsAreValid(t *testing.T) {
-	root := filepath.Join(top, "deploy")
+func TestConfigurationsOfTheRepositoryAreValid(t *testing.T) {
 	var found []string
-	for _, pattern := range []string{"*/ndrbridge.yaml", "*/*/ndrbridge.yaml"} {
-		files, err := filepath.Glob(filepath.Join(root, pattern))
+	for _, pattern := range []string{"configs/example.yaml", "configs/minimal.yaml", "deploy/*/ndrbridge.yaml", "deploy/*/*/ndrbridge.yaml"} {
+		files, err := filepath.Glob(filepath.Join(top, pattern))
 		if err != nil {
 			t.Fatal(err)
 		}
 		found = append(found, files...)
 	}
-	if len(found) < 4 {
+	if len(found) < 6 {
 		t.Errorf("found %q", found)
 	}
 	for _, path := range found {
-		name, err := filepath.Rel(root, path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Run(name, func(t *testing.T) {
+		t.Run(path, func(t *testing.T) {
 			text, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
