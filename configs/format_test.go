@@ -79,11 +79,3 @@ func TestEachPresetAcceptsItsFormats(t *testing.T) {
 		}
 	}
 }
-
-func TestFormatIsSetByTheEnvironment(t *testing.T) {
-	config, err := Parse("f.yaml", []byte(sink(`webhook: {url: "https://h"}, mode: batch`)), []string{
-		"NDRBRIDGE_SINKS_0_FORMAT=ecs", "NDRBRIDGE_SINKS_0_WEBHOOK_BATCH_ENCODING=ndjson"})
-	if err != nil || config.Sinks[0].Format != "ecs" || config.Sinks[0].Webhook.BatchEncoding != "ndjson" {
-		t.Errorf("%v: %+v", err, config)
-	}
-}

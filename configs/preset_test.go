@@ -2,7 +2,6 @@ package configs
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,41 +159,24 @@ func TestEveryPresetCanBeConfigured(t *testing.T) {
 	}
 }
 
+// TestEveryKeyHasItsVariable covers each key; here variables stand where defaults depend on others.
 func TestPresetsInTheEnvironment(t *testing.T) {
-	w := parse(t, valid,
+	sinks := parse(t, valid,
 		"NDRBRIDGE_SINKS_1_NAME=chat",
-		"NDRBRIDGE_SINKS_1_WEBHOOK_URL=https://slack.com/api/chat.postMessage",
+		"NDRBRIDGE_SINKS_1_WEBHOOK_URL=https://hooks.example/x",
 		"NDRBRIDGE_SINKS_1_WEBHOOK_PRESET=slack",
-		"NDRBRIDGE_SINKS_1_WEBHOOK_KEY_FILE="+writeFile(t, "xoxb-1\n"),
-		"NDRBRIDGE_SINKS_1_WEBHOOK_CHANNEL=C012AB3CD",
-		"NDRBRIDGE_SINKS_1_WEBHOOK_UPDATES=thread",
 		"NDRBRIDGE_SINKS_1_LAG_MAX_AGE=2h",
 		"NDRBRIDGE_SINKS_2_NAME=logs",
 		"NDRBRIDGE_SINKS_2_WEBHOOK_URL=https://intake.example/api/v2/logs",
 		"NDRBRIDGE_SINKS_2_WEBHOOK_PRESET=datadog",
 		"NDRBRIDGE_SINKS_2_WEBHOOK_KEY=k",
-		"NDRBRIDGE_SINKS_2_WEBHOOK_TAGS=env:prod, site:hq",
-		"NDRBRIDGE_SINKS_2_WEBHOOK_SERVICE=ndr",
 		"NDRBRIDGE_SINKS_2_WEBHOOK_GZIP=false",
-		"NDRBRIDGE_SINKS_3_NAME=splunk",
-		"NDRBRIDGE_SINKS_3_WEBHOOK_URL=https://splunk.example:8088",
-		"NDRBRIDGE_SINKS_3_WEBHOOK_PRESET=splunk_hec",
-		"NDRBRIDGE_SINKS_3_WEBHOOK_KEY=k",
-		"NDRBRIDGE_SINKS_3_WEBHOOK_INDEX=ndr",
-		"NDRBRIDGE_SINKS_3_WEBHOOK_SOURCE_TYPE=ndr:event",
-	)
-	chat, logs, collector := w.Sinks[1], w.Sinks[2], w.Sinks[3]
-	if token, err := chat.Webhook.Key.Read(); err != nil || token != "xoxb-1" || chat.Webhook.Channel != "C012AB3CD" || chat.Webhook.Updates != "thread" {
-		t.Errorf("%+v, %v", chat.Webhook, err)
+	).Sinks
+	if want := (Lag{MaxAge: Duration(2 * time.Hour), MaxBytes: 512 * MiB, Policy: LagSkip}); sinks[1].Lag != want {
+		t.Errorf("lag %+v", sinks[1].Lag)
 	}
-	if want := (Lag{MaxAge: Duration(2 * time.Hour), MaxBytes: 512 * MiB, Policy: LagSkip}); chat.Lag != want {
-		t.Errorf("lag %+v", chat.Lag)
-	}
-	if !slices.Equal(logs.Webhook.Tags, []string{"env:prod", "site:hq"}) || logs.Webhook.Service != "ndr" || logs.Webhook.Gzip || logs.Batch.MaxBytes != 4*MiB {
+	if logs := sinks[2]; logs.Webhook.Gzip || logs.Batch.MaxBytes != 4*MiB {
 		t.Errorf("%+v", logs.Webhook)
-	}
-	if collector.Webhook.Index != "ndr" || collector.Webhook.SourceType != "ndr:event" || collector.Webhook.Timeout != Duration(5*time.Minute) {
-		t.Errorf("%+v", collector.Webhook)
 	}
 }
 

@@ -3,6 +3,7 @@ package configs
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -41,16 +42,15 @@ func (p *sourceLines) unknownKey(key string, value *yaml.Node, content []*yaml.N
 	within := p.around[len(p.around)-1]
 	mean := func(name string) { p.meant = append(p.meant, join(within.path, name)) }
 	for i := 0; i+1 < len(content); i += 2 {
-		for _, f := range within.fields {
-			if f.name != resolve(content[i]).Value || !hasKey(f, key) {
-				continue
-			}
-			mean(f.name + "." + key)
-			if isNull(resolve(content[i+1])) {
-				return fmt.Sprintf(unknown+", but %s on line %d has it; indent it deeper than %s", f.name, content[i].Line, f.name)
-			}
-			return fmt.Sprintf(unknown+" here, but %s has it; move it there", join(within.path, f.name))
+		f, known := fieldOf(within.fields, resolve(content[i]).Value)
+		if !known || !hasKey(f, key) {
+			continue
 		}
+		mean(f.name + "." + key)
+		if isNull(resolve(content[i+1])) {
+			return fmt.Sprintf(unknown+", but %s on line %d has it; indent it deeper than %s", f.name, content[i].Line, f.name)
+		}
+		return fmt.Sprintf(unknown+" here, but %s has it; move it there", join(within.path, f.name))
 	}
 	keys := keysIn(within.fields)
 	name := similar.Nearest(key, keys)
@@ -91,7 +91,7 @@ func (p *sourceLines) inside(key string, within enclosing) string {
 	var has []string
 	for _, f := range within.fields {
 		switch {
-		case f.shape == shapeBlocks && hasKey(field{shape: shapeBlock, typ: f.typ.Elem()}, key):
+		case f.shape == shapeBlocks && blockHas(f.typ.Elem(), key):
 			has = append(has, items+f.name)
 			for i := 0; ; i++ {
 				if _, read := p.at[item(join(within.path, f.name), i)]; !read {
@@ -123,13 +123,12 @@ func isPreset(f field, name string) bool {
 }
 
 // hasKey reports whether a field is a block with a key.
-func hasKey(f field, key string) (has bool) {
-	switch f.shape {
-	case shapeBlock:
-		_, has = fieldOf(fieldsOf(f.typ), key)
-	case shapeOption:
-		_, has = fieldOf(fieldsOf(f.typ.Elem()), key)
-	}
+func hasKey(f field, key string) bool {
+	return f.shape == shapeBlock && blockHas(f.typ, key) || f.shape == shapeOption && blockHas(f.typ.Elem(), key)
+}
+
+func blockHas(block reflect.Type, key string) bool {
+	_, has := fieldOf(fieldsOf(block), key)
 	return has
 }
 
