@@ -71,8 +71,9 @@ func printBlock(block reflect.Value) (*yaml.Node, error) {
 		} else if w, of := block.Interface().(Webhook); is && of && f.name == "url" {
 			printed = text(w.ShownURL(url.Value()))
 		}
-		// An option that is present has a meaning even if it is empty.
-		if len(printed.Content) > 0 || printed.Value != "" || f.shape == shapeOption {
+		// An option that is present, and an operand, have a meaning even if they are empty.
+		hasMeaning := f.shape == shapeOption || f.typ == reflect.TypeFor[operand]() && !isEmpty(value)
+		if len(printed.Content) > 0 || printed.Value != "" || hasMeaning {
 			node.Content = append(node.Content, text(name), printed)
 		}
 	}
