@@ -27,7 +27,6 @@ func (s *Store) Accept(ctx context.Context, commands []Command) ([]Acceptance, e
 			check: func(r *writeRound) error { return openCommandTable(r.tx).checkSpace(commands) },
 			write: func(r *writeRound) error {
 				d := openCommandTable(r.tx)
-				d.commands.FillPercent = appendFill
 				results = make([]Acceptance, len(commands))
 				for i, c := range commands {
 					var err error

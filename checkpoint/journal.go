@@ -31,7 +31,6 @@ func (j *journal) bytes() int64 { return int64(j.total - j.before) }
 // openJournal reads the journal's ends. It costs two lookups.
 func openJournal(tx *bolt.Tx) (journal, error) {
 	j := journal{events: tx.Bucket(journalBucket)}
-	j.events.FillPercent = journalFill
 	cursor := j.events.Cursor()
 	key, value := cursor.First()
 	if key == nil {

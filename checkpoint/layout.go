@@ -108,17 +108,6 @@ var (
 // layoutVersion is the version of the layout above.
 const layoutVersion = 5
 
-// appendFill is the fill ratio of pages in buckets that grow at their end.
-const appendFill = 0.95
-
-// journalFill is the fill ratio of the journal's pages: nothing is ever inserted between
-// two events, and a page holds only a few of them.
-const journalFill = 1.0
-
-// knownFill is the fill ratio of pages in buckets where new keys mostly come last, as
-// increasing ids do, and existing values grow a little now and then.
-const knownFill = 0.85
-
 // scheme makes records carry all entries, and the entries of meta that belong to them.
 // They carry no changes of the layout, so records of all layouts since version 3 must make
 // the same state in a file of this one.
@@ -128,11 +117,11 @@ var scheme = boltfile.Scheme{Layout: layoutVersion, Meta: [][]byte{clockKey}, Fi
 func fillOf(bucket []byte) float64 {
 	switch string(bucket) {
 	case string(journalBucket):
-		return journalFill
+		return 1 // nothing is ever inserted between two events, and a page holds only a few of them
 	case string(knownBucket):
-		return knownFill
+		return 0.85 // new keys mostly come last, as increasing ids do, and values grow a little now and then
 	case string(forgetBucket), string(requeuedBucket), string(parkedBucket), string(commandsBucket):
-		return appendFill
+		return 0.95 // they grow at their ends
 	}
 	return 0
 }

@@ -118,7 +118,7 @@ func fileAsBefore(t testing.TB, path string, versions int) {
 	db, err := bolt.Open(path, 0o600, nil)
 	require.NoError(t, err)
 	err = db.Update(func(tx *bolt.Tx) error {
-		changes := boltfile.NewTx(tx)
+		changes := boltfile.NewTx(tx, boltfile.Scheme{})
 		known, forget := changes.Table([]byte("known")), changes.Table([]byte("forget"))
 		err := known.ForEachBucket(func(name []byte) error {
 			queue := forget.Inside(name)

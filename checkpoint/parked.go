@@ -176,7 +176,6 @@ func park(tx *boltfile.Tx, sink string, events []Parked) error {
 	if err != nil {
 		return fmt.Errorf("parked events: %w", err)
 	}
-	parked.FillPercent = appendFill
 	counts := countsOf(tx.Tx, sink)
 	number := parked.Sequence()
 	for _, p := range events {

@@ -442,7 +442,6 @@ func nextItem(tx *boltfile.Tx, sink string) (requeued, replayed *boltfile.Table,
 	if err := errors.Join(all.SetSequence(n), requeued.SetSequence(n)); err != nil {
 		return nil, nil, nil, fmt.Errorf("redelivery queue: %w", err)
 	}
-	requeued.FillPercent = appendFill
 	return requeued, replayed, encode(n), nil
 }
 

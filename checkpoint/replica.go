@@ -83,12 +83,12 @@ func (r *Replica) Apply(records [][]byte, at Point) (err error) {
 		if err := unmark(tx); err != nil {
 			return err
 		}
-		changes := boltfile.NewTx(tx)
+		changes := boltfile.NewTx(tx, scheme)
 		for _, record := range records {
 			if len(record) == 0 {
 				continue
 			}
-			if err := changes.Apply(scheme, record); err != nil {
+			if err := changes.Apply(record); err != nil {
 				return err
 			}
 		}

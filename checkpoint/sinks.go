@@ -218,7 +218,6 @@ func (p part) copy(to part) error {
 	if err := copied.SetSequence(from.Sequence()); err != nil {
 		return err
 	}
-	copied.FillPercent = appendFill
 	return from.ForEach(func(key, value []byte) error {
 		copied.Add(key, bytes.Clone(value))
 		return nil

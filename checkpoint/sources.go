@@ -318,8 +318,6 @@ func remember(tx *boltfile.Tx, name []byte, entries []Entry, forgetBefore int64,
 	if err != nil {
 		return fmt.Errorf("forget: %w", err)
 	}
-	forget.FillPercent = appendFill
-	known.FillPercent = knownFill
 
 	size := 0
 	for _, e := range entries {

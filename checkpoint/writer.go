@@ -227,9 +227,9 @@ func (s *Store) transact(r *writeRound, ops []*operation, results []error) (trim
 
 // execute executes a round in tx. It returns errUnchanged if there is nothing to write.
 func (s *Store) execute(tx *bolt.Tx, r *writeRound, ops []*operation, results []error) (trimmed trimming, err error) {
-	r.tx = boltfile.NewTx(tx)
+	r.tx = boltfile.NewTx(tx, scheme)
 	if s.log != nil {
-		r.tx.Record(&s.recorder, scheme.Layout)
+		r.tx.Record(&s.recorder)
 	}
 	r.events = r.tx.Table(journalBucket)
 	if r.journal, err = openJournal(tx); err != nil {

@@ -174,7 +174,7 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 		err := s.db.Update(func(tx *bolt.Tx) error { // as if it had failed after its last page
 			j, err := openJournal(tx)
 			if err == nil {
-				_, err = j.append(boltfile.NewTx(tx).Table(journalBucket), events[1:2], time.Now())
+				_, err = j.append(boltfile.NewTx(tx, scheme).Table(journalBucket), events[1:2], time.Now())
 			}
 			return err
 		})

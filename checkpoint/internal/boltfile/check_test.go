@@ -44,7 +44,7 @@ func writeFile(t *rapid.T, path string) map[string]string {
 		return errors.Join(err, SumUp(tx))
 	})
 	for range rapid.IntRange(1, 6).Draw(t, "transactions") {
-		err = errors.Join(err, Update(db, func(tx *bolt.Tx) error { return change(t, NewTx(tx)) }))
+		err = errors.Join(err, Update(db, func(tx *bolt.Tx) error { return change(t, NewTx(tx, testScheme)) }))
 	}
 	values := map[string]string{}
 	err = errors.Join(err, db.View(func(tx *bolt.Tx) error {

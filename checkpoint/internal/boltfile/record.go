@@ -59,8 +59,8 @@ type Recorder struct {
 const recorderBytes = 16 << 20
 
 // Record makes tx record its changes with r, whose earlier record is overwritten.
-func (tx *Tx) Record(r *Recorder, layout byte) {
-	r.begin(layout)
+func (tx *Tx) Record(r *Recorder) {
+	r.begin(tx.scheme.Layout)
 	tx.recorder = r
 }
 
@@ -189,8 +189,8 @@ func (c *changes) uvarint() (uint64, error) {
 	return n, nil
 }
 
-// Scheme is what has to be known about the contents of a file to apply records to it, and to
-// make records of it.
+// Scheme is what has to be known about the contents of a file to change it, to apply records to
+// it, and to make records of it.
 type Scheme struct {
 	Layout byte
 	// Meta are the keys of MetaBucket that records may change. They are not part of the sum.
@@ -204,12 +204,12 @@ type Scheme struct {
 // and ErrRecord if it cannot be read or applied, or if the sum of the entries then is not the
 // record's; the transaction must be rolled back then. The record must not change before the
 // transaction ends.
-func (tx *Tx) Apply(s Scheme, record []byte) error {
+func (tx *Tx) Apply(record []byte) error {
 	if len(record) < recordHeader {
 		return fmt.Errorf("%w: it has %d bytes", ErrRecord, len(record))
 	}
-	if format, layout := record[0], record[1]; format > RecordFormat || layout > s.Layout {
-		return fmt.Errorf("%w (format %d, layout %d; this version reads up to %d and %d)", ErrNewer, format, layout, RecordFormat, s.Layout)
+	if format, layout := record[0], record[1]; format > RecordFormat || layout > tx.scheme.Layout {
+		return fmt.Errorf("%w (format %d, layout %d; this version reads up to %d and %d)", ErrNewer, format, layout, RecordFormat, tx.scheme.Layout)
 	}
 	var t *Table
 	for rest := (changes{record[recordHeader:]}); len(rest.rest) > 0; {
@@ -218,9 +218,9 @@ func (tx *Tx) Apply(s Scheme, record []byte) error {
 			return err
 		}
 		if c.kind == changeTable {
-			t, err = tx.named(s, c.key, c.value)
+			t, err = tx.named(c.key, c.value)
 		} else {
-			err = t.apply(s, c)
+			err = t.apply(c)
 		}
 		if err == nil {
 			err = tx.err
@@ -236,33 +236,27 @@ func (tx *Tx) Apply(s Scheme, record []byte) error {
 }
 
 // named returns the table that a record names, and creates it if it is a nested one.
-func (tx *Tx) named(s Scheme, root, name []byte) (*Table, error) {
+func (tx *Tx) named(root, name []byte) (*Table, error) {
 	if tx.Bucket(root) == nil {
 		return nil, fmt.Errorf("there is no bucket %.40q", root)
 	}
 	t := tx.Table(root)
-	if len(name) > 0 {
-		if bytes.Equal(root, MetaBucket) {
-			return nil, fmt.Errorf("the bucket %.40q has none in it", root)
-		}
-		var err error
-		if t, err = t.Make(name); err != nil {
-			return nil, err
-		}
+	switch {
+	case len(name) == 0:
+		return t, nil
+	case bytes.Equal(root, MetaBucket):
+		return nil, fmt.Errorf("the bucket %.40q has none in it", root)
 	}
-	if fill := s.Fill(root); fill != 0 {
-		t.FillPercent = fill
-	}
-	return t, nil
+	return t.Make(name)
 }
 
 // apply makes a change to the table that was named last; nil: none was.
-func (t *Table) apply(s Scheme, c recorded) error {
+func (t *Table) apply(c recorded) error {
 	if t == nil {
 		return errors.New("a change without a bucket")
 	}
 	if meta := t.outer == nil && bytes.Equal(t.name, MetaBucket); meta {
-		carried := slices.ContainsFunc(s.Meta, func(key []byte) bool { return bytes.Equal(key, c.key) })
+		carried := slices.ContainsFunc(t.tx.scheme.Meta, func(key []byte) bool { return bytes.Equal(key, c.key) })
 		if c.kind != changePut || !carried {
 			return fmt.Errorf("a change %q of %.40q in the bucket %s", c.kind, c.key, metaName)
 		}

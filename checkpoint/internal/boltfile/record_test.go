@@ -108,8 +108,8 @@ func TestRecordsMakeTheSameFile(t *testing.T) {
 		for range rapid.IntRange(1, 5).Draw(t, "transactions") {
 			var record []byte
 			err := Update(owner, func(tx *bolt.Tx) error {
-				w := NewTx(tx)
-				w.Record(recorder, 1)
+				w := NewTx(tx, testScheme)
+				w.Record(recorder)
 				changeTables(t, w)
 				record = bytes.Clone(w.Recorded())
 				return w.PutSum()
@@ -151,8 +151,8 @@ func TestRecordsMakeTheSameFile(t *testing.T) {
 
 func applyTo(db *bolt.DB, record []byte) error {
 	return Update(db, func(tx *bolt.Tx) error {
-		w := NewTx(tx)
-		if err := w.Apply(testScheme, record); err != nil {
+		w := NewTx(tx, testScheme)
+		if err := w.Apply(record); err != nil {
 			return err
 		}
 		return w.PutSum()
@@ -218,8 +218,8 @@ func FuzzApply(f *testing.F) {
 	errDone := errors.New("rolled back")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		err := Update(db, func(tx *bolt.Tx) error {
-			w := NewTx(tx)
-			if err := w.Apply(testScheme, b); err != nil && !errors.Is(err, ErrRecord) && !errors.Is(err, ErrNewer) {
+			w := NewTx(tx, testScheme)
+			if err := w.Apply(b); err != nil && !errors.Is(err, ErrRecord) && !errors.Is(err, ErrNewer) {
 				return err
 			}
 			sum := w.sum

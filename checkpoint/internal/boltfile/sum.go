@@ -30,14 +30,15 @@ func Sum(tx *bolt.Tx) (sum uint64, ok bool) {
 // its tables only. PutSum must be its last change: it returns the error of any.
 type Tx struct {
 	*bolt.Tx
+	scheme   Scheme
 	sum      uint64
 	err      error     // the first of a change
 	recorder *Recorder // nil: changes are not recorded
 }
 
 // NewTx begins with the sum stored in the file.
-func NewTx(tx *bolt.Tx) *Tx {
-	t := &Tx{Tx: tx}
+func NewTx(tx *bolt.Tx, s Scheme) *Tx {
+	t := &Tx{Tx: tx, scheme: s}
 	t.sum, _ = Sum(tx)
 	return t
 }
@@ -76,7 +77,18 @@ func SumUp(tx *bolt.Tx) error {
 
 // Table returns a bucket of the file, which must exist.
 func (tx *Tx) Table(name []byte) *Table {
-	return &Table{Bucket: tx.Bucket(name), tx: tx, name: name, path: pathSum(0, name)}
+	return tx.table(&Table{Bucket: tx.Bucket(name), tx: tx, name: name, path: pathSum(0, name)}, name)
+}
+
+// table sets the fill ratio of a table that is in, or is, a bucket of the file.
+func (tx *Tx) table(t *Table, root []byte) *Table {
+	if tx.scheme.Fill == nil || t.Bucket == nil {
+		return t
+	}
+	if fill := tx.scheme.Fill(root); fill != 0 {
+		t.FillPercent = fill
+	}
+	return t
 }
 
 // Table is a bucket in a Tx. It and its entries must only be changed by the methods here,
@@ -105,7 +117,7 @@ func (t *Table) old(key []byte) []byte {
 // Inside returns a nested bucket, nil if there is none.
 func (t *Table) Inside(name []byte) *Table {
 	if inner := t.Bucket.Bucket(name); inner != nil {
-		return &Table{Bucket: inner, tx: t.tx, outer: t.name, name: name, path: pathSum(t.path, name)}
+		return t.tx.table(&Table{Bucket: inner, tx: t.tx, outer: t.name, name: name, path: pathSum(t.path, name)}, t.name)
 	}
 	return nil
 }
