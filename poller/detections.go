@@ -112,7 +112,7 @@ func (d *Detections) pollAndSweep(ctx context.Context) (Next, error) {
 	if err := d.poll(ctx); err != nil {
 		return Idle, err
 	}
-	err = untilAnswered(ctx, func() error { return d.sweepPage(ctx) })
+	err = d.sweepPage(ctx)
 	return d.swept(ctx, err, d.sweep != nil)
 }
 
@@ -231,17 +231,11 @@ func (d *Detections) begin(s *pass) {
 }
 
 // read reads and commits the pages of s.
-func (d *Detections) read(ctx context.Context, s *pass) error {
-	for done := false; !done; {
-		err := untilAnswered(ctx, func() (err error) {
-			done, err = d.pollPage(ctx, s)
-			return err
-		})
-		if err != nil {
-			return err
-		}
+func (d *Detections) read(ctx context.Context, s *pass) (err error) {
+	for done := false; !done && err == nil; {
+		done, err = d.pollPage(ctx, s)
 	}
-	return nil
+	return err
 }
 
 // pollPage reads and commits the next page. done is true if it was the last.

@@ -2,12 +2,10 @@ package poller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/appliance"
 	"ndrbridge/transform"
 )
 
@@ -217,20 +215,6 @@ type ownWrites interface {
 	// Delivered reports to OwnWrites that these versions are in the journal.
 	Delivered(versions []transform.Detection)
 }
-
-// untilAnswered calls read while its page has to be requested again.
-func untilAnswered(ctx context.Context, read func() error) error {
-	for {
-		err := read()
-		again := errors.Is(err, errAskAgain) || errors.Is(err, appliance.ErrNoMemory)
-		if !again || ctx.Err() != nil {
-			return err
-		}
-	}
-}
-
-// errAskAgain means that a page has to be requested again, with fewer rows.
-var errAskAgain = errors.New("the page has to be requested again, with fewer rows")
 
 // causeOf returns the cause of a version, given what is known of the detection. A
 // detection seen for the first time has none; what changed in a version that was given up

@@ -105,37 +105,48 @@ func (o *object) deadLetter(now time.Time) checkpoint.DeadLetter {
 }
 
 // fetch requests the walk's page. If the answer is too large, or the appliance rejects the
-// limit, it returns errAskAgain, and the next call requests half the rows (see
-// untilAnswered). short is true if the page has fewer rows than the appliance could have
-// returned. The objects are valid until the next fetch.
+// limit, it requests half the rows. short is true if the page has fewer rows than the
+// appliance could have returned. The objects are valid until the next fetch.
 func (d *Detections) fetch(ctx context.Context, w *walk) (rows []object, short bool, err error) {
-	limit := d.limit.now
-	search := appliance.Search{ModTime: w.bound, Offset: w.offset, Limit: limit, Filter: d.o.Filter}
-	if err = d.client.SearchDetections(ctx, search, &d.page); err == nil {
+	search := appliance.Search{ModTime: w.bound, Offset: w.offset, Filter: d.o.Filter}
+	for again := true; again; {
+		search.Limit = d.limit.now
+		if rows, again, err = d.request(ctx, w, search); err != nil {
+			return nil, false, err
+		}
+	}
+	short = len(rows) < min(d.longest, search.Limit)
+	d.longest = max(d.longest, len(rows))
+	return rows, short, nil
+}
+
+// request requests a page of the walk. again is true if the page has to be requested again:
+// with the limit as it is now, or since there was no memory, for which the next request waits.
+func (d *Detections) request(ctx context.Context, w *walk, s appliance.Search) (rows []object, again bool, err error) {
+	err = d.client.SearchDetections(ctx, s, &d.page)
+	if err == nil {
 		d.clock = d.page.Date.UnixMilli()
 		d.limit.grow()
 		rows = make([]object, len(d.page.Objects))
 		for i, o := range d.page.Objects {
 			rows[i] = parse(o)
 		}
-	} else {
-		switch d.remedy(err, func() bool { return d.objectAtFault(ctx, w, search, err) }) {
-		case failPoll:
-			return nil, false, err
-		case shrinkPage:
-			return nil, false, errAskAgain
-		}
-		tooLarge := errors.Is(err, appliance.ErrTooLarge)
-		if rows, err = d.fetchSingly(ctx, search); err != nil {
-			return nil, false, err
-		}
-		if tooLarge {
-			d.limit.grow()
-		}
+		return rows, false, nil
 	}
-	short = len(rows) < min(d.longest, limit)
-	d.longest = max(d.longest, len(rows))
-	return rows, short, nil
+	if errors.Is(err, appliance.ErrNoMemory) && ctx.Err() == nil {
+		return nil, true, nil
+	}
+	switch d.remedy(err, func() bool { return d.objectAtFault(ctx, w, s, err) }) {
+	case failPoll:
+		return nil, false, err
+	case shrinkPage:
+		return nil, true, nil
+	}
+	tooLarge := errors.Is(err, appliance.ErrTooLarge)
+	if rows, err = d.fetchSingly(ctx, s); err == nil && tooLarge {
+		d.limit.grow()
+	}
+	return rows, false, err
 }
 
 // askTime requests the appliance's time, by a search that finds nothing.

@@ -37,11 +37,7 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 	until := int64(math.MaxInt64) // what changed later is not compared
 	w := newWalk(from - 1)
 	for done := false; !done; {
-		var rows []object
-		err := untilAnswered(ctx, func() (err error) {
-			rows, _, err = d.fetch(ctx, w)
-			return err
-		})
+		rows, _, err := d.fetch(ctx, w)
 		if err != nil {
 			return v.Verification, fmt.Errorf("verify %s: %w", d.source, err)
 		}
