@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"ndrbridge/internal/lease"
-	"ndrbridge/internal/retryafter"
 )
 
 // Options configure a Client.
@@ -274,6 +273,7 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 			body = []byte(secrets.HideBeginning(string(body)))
 		}
 		e.answered(resp, body, secrets, r.notFound, c.auth.advice())
+		e.RetryAfter = clock.retryAfter(resp.Header, sent)
 		return e
 	}
 	// An answer of another status may be from a proxy, which has its own clock.
@@ -282,7 +282,7 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 		*r.stamp = given
 	}
 	e.Status = resp.StatusCode
-	e.RetryAfter, _ = retryafter.Parse(resp.Header)
+	e.RetryAfter = clock.retryAfter(resp.Header, sent)
 	switch err := read(resp).(type) {
 	case nil:
 		return nil

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"ndrbridge/internal/retryafter"
 )
 
 const (
@@ -157,12 +159,12 @@ func (c *clock) agrees(s stamp) bool {
 	return c.known && !s.date.Before(earliestDate) && c.ahead.agrees(c.seen(s))
 }
 
-// expected returns the appliance's time at a local time, by the trusted answers. The clock is
-// known.
-func (c *clock) expected(at time.Time) time.Time {
+// expected returns the appliance's time at a local time, by the trusted answers. ok is
+// false while the clock is not known.
+func (c *clock) expected(at time.Time) (t time.Time, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.earliest(at)
+	return c.earliest(at), c.known
 }
 
 // ClockSkew returns how far the appliance's clock is ahead of the local one, negative if it is
@@ -218,7 +220,8 @@ func (c *Client) timeOf(ctx context.Context, r request, s stamp) (time.Time, err
 			return time.Time{}, fault(errNoDate)
 		}
 		if clock.agrees(other) && !clock.agrees(s) {
-			return clock.expected(s.sent), nil
+			t, _ := clock.expected(s.sent)
+			return t, nil
 		}
 		unset = unset && other.date.Before(earliestDate)
 	}
@@ -235,4 +238,20 @@ func (c *Client) timeOf(ctx context.Context, r request, s stamp) (time.Time, err
 func isRefused(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && (e.Status == http.StatusForbidden || e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed)
+}
+
+// retryAfter returns the wait that an answer requests. A date is compared with the
+// answer's own Date, or with the appliance's known time if that gives a shorter wait: a
+// wrong Date must not cause a wait of a day.
+func (c *clock) retryAfter(header http.Header, sent time.Time) time.Duration {
+	wait, _ := retryafter.Parse(header)
+	expected, known := c.expected(sent)
+	if !known || wait == 0 {
+		return wait
+	}
+	corrected := http.Header{"Retry-After": header["Retry-After"], "Date": {expected.Format(http.TimeFormat)}}
+	if other, ok := retryafter.Parse(corrected); ok {
+		wait = min(wait, other)
+	}
+	return wait
 }

@@ -324,6 +324,24 @@ func TestATimeThatCannotBeKnownIsAnError(t *testing.T) {
 	})
 }
 
+func TestAWrongDateCausesNoLongWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &dating{}
+		c := d.client(t)
+		if _, err := d.ask(t, c); err != nil {
+			t.Fatal(err)
+		}
+		until := time.Now().Add(30 * time.Second).UTC().Format(http.TimeFormat)
+		c.link.http.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			return respond(r, 503, http.Header{"Date": {epoch}, "Retry-After": {until}}, "")
+		})
+		_, err := d.ask(t, c)
+		if e := failureOf(t, err); e.RetryAfter < 29*time.Second || e.RetryAfter > 31*time.Second {
+			t.Errorf("a wait of %s", e.RetryAfter)
+		}
+	})
+}
+
 func TestAClockIsFollowedAfterAnswersThatContradictEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &dating{}
