@@ -6,6 +6,13 @@ const KeepCommands = keepCommands
 // DeadOverhead is what a source's dead letter takes of the sources' share beside its body.
 const DeadOverhead = deadOverhead
 
+// ReadFromFile makes the store keep no events in memory.
+func (s *Store) ReadFromFile() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tail = tail{}
+}
+
 // Synced reports whether the last transaction was synced to disk.
 func (s *Store) Synced() bool { return !s.db.NoSync }
 

@@ -155,6 +155,7 @@ func TestFileThatIsCutShortOrOverwrittenWhileItIsOpen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := statePath(t)
 			s := open(t, path, checkpoint.Options{})
+			s.ReadFromFile()
 			require.NoError(t, s.Configure(t.Context(), map[string]checkpoint.Start{"a": {}, "b": {}}))
 			older, err := os.ReadFile(path)
 			if err == nil {

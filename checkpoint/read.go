@@ -35,6 +35,9 @@ func (b Batch) admits(events, bytes, next int) bool {
 // Read returns events after a sequence number, without waiting. Events after a cursor that
 // were trimmed while the sink was not configured are left out. The caller owns the result.
 func (s *Store) Read(ctx context.Context, after uint64, max Batch) ([]Record, error) {
+	if records := s.readTail(ctx, after, max); len(records) > 0 {
+		return records, nil
+	}
 	var records []Record
 	err := s.view(ctx, func(tx *bolt.Tx) error {
 		size := 0
@@ -72,6 +75,17 @@ func eventOf(value []byte) (transform.Event, error) {
 		return e, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return e, nil
+}
+
+// readTail reads events from memory. It returns none if Read must not return an event: once
+// a store with a Log has failed, somebody else may deliver them.
+func (s *Store) readTail(ctx context.Context, after uint64, max Batch) []Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ctx.Err() != nil || s.closed || s.log != nil && s.Err() != nil {
+		return nil
+	}
+	return s.tail.read(after, max)
 }
 
 // Wait blocks until the journal holds an event after the sequence number, and returns nil;
@@ -113,6 +127,57 @@ func (s *Store) Since(ctx context.Context, t time.Time) (seq uint64, err error) 
 		return err
 	})
 	return seq, wrapf(err, "find the first event since %s", t)
+}
+
+// tailBytes is how many bytes of events a tail keeps: about two full pages of detections.
+const tailBytes = 4 << 20
+
+// tail keeps the end of the journal in memory, the events committed last, for sinks that
+// keep up. It holds only events that are in the file.
+type tail struct {
+	limit   int      // in bytes
+	records []Record // with consecutive sequence numbers
+	bytes   int      // of their events
+}
+
+// append adds committed events, the last of which has the number last, and drops those before
+// first, which were trimmed, and the oldest ones beyond the limit.
+func (t *tail) append(rounds [][]transform.Event, first, last uint64) {
+	seq := last + 1
+	for _, events := range rounds {
+		seq -= uint64(len(events))
+	}
+	for _, events := range rounds {
+		for _, e := range events {
+			t.records = append(t.records, Record{Seq: seq, Event: e})
+			t.bytes += len(e.Structured())
+			seq++
+		}
+	}
+	old := 0
+	for ; old < len(t.records) && (t.bytes > t.limit || t.records[old].Seq < first); old++ {
+		t.bytes -= len(t.records[old].Event.Structured())
+	}
+	clear(t.records[:old])
+	t.records = t.records[old:]
+}
+
+// drop drops all events.
+func (t *tail) drop() { t.records, t.bytes = nil, 0 }
+
+// read returns events after a number as Store.Read does, or none if the first of them is
+// not in the tail.
+func (t *tail) read(after uint64, max Batch) []Record {
+	if len(t.records) == 0 || after+1 < t.records[0].Seq || after >= t.records[len(t.records)-1].Seq {
+		return nil
+	}
+	records := t.records[after+1-t.records[0].Seq:]
+	n, size := 0, 0
+	for n < len(records) && max.admits(n, size, len(records[n].Event.Structured())) {
+		size += len(records[n].Event.Structured())
+		n++
+	}
+	return slices.Clone(records[:n])
 }
 
 // Search selects events by how their structured form begins, and bounds the work of a call.

@@ -66,9 +66,10 @@ type Store struct {
 	queue      []*operation
 	waiting    bool            // a commit waits for space
 	configured map[string]bool // nil until Configure; replaced, never changed
-	appended   broadcast       // events were appended
-	queued     broadcast       // something was put into a redelivery queue
-	commanded  broadcast       // a command became pending
+	tail       tail
+	appended   broadcast // events were appended
+	queued     broadcast // something was put into a redelivery queue
+	commanded  broadcast // a command became pending
 }
 
 // broadcast wakes everybody who waits for something to happen. The Store's mu guards it.
@@ -112,7 +113,7 @@ func Open(path string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open the state: %w", err)
 	}
 	s := &Store{
-		database: db, clock: newClock(o), commands: o.Commands, storeLog: storeLog{log: o.Log, renewEvery: o.Renew, renewal: time.NewTimer(0), maxRecord: MaxRecord}, limits: o.Limits,
+		database: db, clock: newClock(o), commands: o.Commands, storeLog: storeLog{log: o.Log, renewEvery: o.Renew, renewal: time.NewTimer(0), maxRecord: MaxRecord}, limits: o.Limits, tail: tail{limit: tailBytes},
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	err = s.view(context.Background(), func(tx *bolt.Tx) error {

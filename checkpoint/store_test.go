@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +15,17 @@ import (
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	backend{open: checkpoint.Open, crash: copyOpenFile}.run(t)
+	var opened atomic.Int64
+	backend{
+		open: func(path string, o checkpoint.Options) (*checkpoint.Store, error) {
+			s, err := checkpoint.Open(path, o)
+			if err == nil && opened.Add(1)%2 == 0 { // alternate between both ways to read
+				s.ReadFromFile()
+			}
+			return s, err
+		},
+		crash: copyOpenFile,
+	}.run(t)
 }
 
 // copyOpenFile copies the file of an open store, as it is if the process dies. The copy must

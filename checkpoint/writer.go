@@ -64,6 +64,7 @@ type writeRound struct {
 	corrected  bool // the clock was found to have been set
 	logged     bool // the log has the round's record
 
+	appended       [][]transform.Event // by operation
 	appendedEvents int
 	appendedBytes  int64
 }
@@ -286,6 +287,7 @@ func (r *writeRound) do(ops []*operation, results []error) error {
 // append adds events to the journal.
 func (r *writeRound) append(events []transform.Event) error {
 	size, err := r.journal.append(r.events, events, r.now)
+	r.appended = append(r.appended, events)
 	r.appendedEvents += len(events)
 	r.appendedBytes += size
 	return err
@@ -297,6 +299,9 @@ func (s *Store) publish(r *writeRound, committed bool) {
 	defer s.mu.Unlock()
 	if committed {
 		s.configured = r.configured
+		s.tail.append(r.appended, r.journal.first, r.journal.last)
+	} else {
+		s.tail.drop() // the events may be in the file or not
 	}
 	// A needless wake-up if it was rolled back; a commit that failed at its very last step may
 	// be in the file all the same.
