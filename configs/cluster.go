@@ -70,7 +70,7 @@ func hostName() string {
 // clusterDefaults sets the member's name to that of the host, if that can be used.
 func clusterDefaults(config *Config) {
 	host := hostName()
-	if config.Cluster.Enabled() && config.Cluster.Member == "" && len(host) <= maxMember && forms["member"].pattern.MatchString(host) {
+	if config.Cluster.Enabled() && config.Cluster.Member == "" && len(host) <= maxMember && forms["member"].pattern().MatchString(host) {
 		config.Cluster.Member = host
 	}
 }
@@ -82,7 +82,7 @@ func (m *Cluster) check(c checks, path string) {
 		c.wrong(path, "is not set, and the name of the host, %q, cannot be used; "+memberAdvice, host)
 	case m.Member == "":
 		c.missing(path)
-	case len(m.Member) > maxMember && forms["member"].pattern.MatchString(m.Member): // else reported by the form tag
+	case len(m.Member) > maxMember && forms["member"].pattern().MatchString(m.Member): // else reported by the form tag
 		c.wrong(path, "%q is not a valid name; "+memberAdvice, m.Member)
 	}
 }

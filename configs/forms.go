@@ -4,12 +4,13 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // form is a form of text, which a key requires by its form tag.
 type form struct {
-	pattern *regexp.Regexp // in the syntax that Go and JSON Schema have in common
-	wrong   string         // the message about another text, which VALUE stands for
+	pattern func() *regexp.Regexp // in the syntax that Go and JSON Schema have in common
+	wrong   string                // the message about another text, which VALUE stands for
 }
 
 const (
@@ -46,19 +47,23 @@ var forms = map[string]form{
 	"subject_filter": newForm(`^`+filterWord+`([.]`+filterWord+`)*([.]>)?$`, "VALUE is not a valid subject; write words separated by dots, * for any one word, > for all that follow"),
 }
 
-func newForm(pattern, wrong string) form { return form{regexp.MustCompile(pattern), wrong} }
+// newForm returns a form whose pattern is compiled when a text of it is checked: all of them would
+// take some milliseconds of every command.
+func newForm(pattern, wrong string) form {
+	return form{sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) }), wrong}
+}
 
 // Pattern returns the regular expression of a form; "" for no form.
 func Pattern(name string) string {
 	if name == "" {
 		return ""
 	}
-	return forms[name].pattern.String()
+	return forms[name].pattern().String()
 }
 
 // form checks a text that is set.
 func (c checks) form(path, name, text string) {
-	if f := forms[name]; name != "" && !f.pattern.MatchString(text) {
+	if f := forms[name]; name != "" && !f.pattern().MatchString(text) {
 		c.wrong(path, "%s", strings.Replace(f.wrong, "VALUE", strconv.Quote(text), 1))
 	}
 }

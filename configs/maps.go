@@ -16,7 +16,7 @@ func (c checks) headers(path string, headers map[string]Secret) {
 		at := join(path, printable(name))
 		canonical := textproto.CanonicalMIMEHeaderKey(name)
 		switch {
-		case !forms["header"].pattern.MatchString(name):
+		case !forms["header"].pattern().MatchString(name):
 			c.wrong(at, "is not the name of a header; write letters, digits and -")
 		case value != nil && secretfile.HasControl(*value):
 			c.wrong(at, "has a value with a line end or another control character; remove it")

@@ -78,7 +78,7 @@ func ParseDetection(object []byte, repaired bool) (Detection, error) {
 			values[trackedIndex(name)], size, err = count(rest)
 			return size, err
 		}
-		size, err = jsonscan.Size(rest)
+		size = jsonscan.Skip(rest)
 		switch value := rest[:size]; string(name) {
 		case "id":
 			id = value
@@ -93,7 +93,7 @@ func ParseDetection(object []byte, repaired bool) (Detection, error) {
 				values[i] = value
 			}
 		}
-		return size, err
+		return size, nil
 	})
 	d.Tracked = trackedObject(values)
 	if err != nil {
@@ -171,7 +171,7 @@ func integer(value []byte) (int64, error) {
 	return jsonscan.Integer(value)
 }
 
-func absent(value []byte) bool { return value == nil || string(value) == "null" }
+func absent(value []byte) bool { return len(value) == 0 || string(value) == "null" }
 
 // count counts the elements of the value at the beginning of text, which are none unless it is an
 // array. It returns the value's size too.
@@ -192,7 +192,7 @@ func trackedObject(values [len(tracked)][]byte) []byte {
 		switch {
 		case absent(value):
 			values[i] = nil
-		case (value[0] == '[' || value[0] == '{') && bytes.ContainsAny(value, " \n\t\r"):
+		case (value[0] == '[' || value[0] == '{') && hasSpace(value):
 			compact := jsontext.Value(bytes.Clone(value))
 			if err := compact.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {
 				compact = value // at worst, equal values have different bytes
@@ -203,6 +203,16 @@ func trackedObject(values [len(tracked)][]byte) []byte {
 		}
 	}
 	return encodeTracked(values, lastList)
+}
+
+// hasSpace reports whether white space is in a JSON value, even in a string.
+func hasSpace(value []byte) bool {
+	for _, c := range value {
+		if c <= ' ' {
+			return true
+		}
+	}
+	return false
 }
 
 // encodeTracked encodes Detection.Tracked with a list.

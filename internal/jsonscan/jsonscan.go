@@ -7,6 +7,7 @@
 package jsonscan
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"iter"
@@ -70,6 +71,50 @@ func sizeOf(text []byte, depth int) (int, error) {
 	return 0, ErrSyntax
 }
 
+// Skip is Size for valid JSON: it is faster, since it only looks for the end.
+func Skip(text []byte) int {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			i = closingQuote(text, i+1)
+			if depth == 0 {
+				return min(i+1, len(text))
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth <= 0 {
+				return i + 1 + depth // the bracket of the value around a number or a word is not part of it
+			}
+		case ',', ' ', '\n', '\t', '\r':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(text)
+}
+
+// closingQuote returns the index of the quote that ends a valid string, after its opening quote.
+func closingQuote(text []byte, i int) int {
+	for {
+		quote := bytes.IndexByte(text[i:], '"')
+		if quote < 0 {
+			return len(text)
+		}
+		i += quote
+		escape := i
+		for text[escape-1] == '\\' {
+			escape--
+		}
+		if (i-escape)%2 == 0 {
+			return i
+		}
+		i++
+	}
+}
+
 // Object calls member for the members of the JSON object at the beginning of text, which may
 // follow white space, and returns the index after it. member gets a name as written between its
 // quotes and the text from the value on, which is not empty, and returns the value's size. The
@@ -88,6 +133,9 @@ func Object(text []byte, member func(name, rest []byte) (size int, err error)) (
 		size, err := member(name, text[value:])
 		if err != nil {
 			return 0, err
+		}
+		if size <= 0 {
+			return 0, ErrSyntax
 		}
 		i, more = next(text, value+size, '}')
 	}

@@ -232,3 +232,20 @@ func TestAnErrorAboutAnIntegerShowsItsBeginning(t *testing.T) {
 		}
 	}
 }
+
+func TestSkipEndsWhereAValidValueDoes(t *testing.T) {
+	for _, value := range []string{
+		`7`, `-1.5e+7`, `null`, `true`, `""`, `"a"`, `"\""`, `"\\"`, `"\\\" , ]"`, `[]`, `{}`, `[1,[2,"]"],{}]`, `{"a":{"b":"}\\"},"c":[ ]}`,
+	} {
+		for _, rest := range []string{"", ",", "}", "]", " ,1", "\n}", `,"b":"c"}`} {
+			if got := Skip([]byte(value + rest)); got != len(value) {
+				t.Errorf("%s: %d, want %d", value+rest, got, len(value))
+			}
+		}
+	}
+	for _, cut := range []string{``, `"`, `"a\`, `"a\"`, `[`, `[1`, `{"a"`, `{"a":"`} {
+		if got := Skip([]byte(cut)); got != len(cut) {
+			t.Errorf("%s: %d, want %d", cut, got, len(cut))
+		}
+	}
+}

@@ -142,14 +142,22 @@ func decodeNext(d *jsontext.Decoder, kind *types.Type) ref.Val {
 				return absent
 			}
 			text := name.String()
-			members[text] = decodeNext(d, memberKind(kind, text))
+			value := decodeNext(d, memberKind(kind, text))
+			if value == absent {
+				return absent
+			}
+			members[text] = value
 		}
 		d.ReadToken() // the brace
 		return types.NewStringInterfaceMap(types.DefaultTypeAdapter, members)
 	case '[':
 		var elements []ref.Val
 		for k := d.PeekKind(); k != ']' && k != 0; k = d.PeekKind() {
-			elements = append(elements, decodeNext(d, elementKind(kind)))
+			element := decodeNext(d, elementKind(kind))
+			if element == absent {
+				return absent
+			}
+			elements = append(elements, element)
 		}
 		d.ReadToken() // the bracket
 		return types.NewRefValList(types.DefaultTypeAdapter, elements)
