@@ -30,7 +30,7 @@ func (s *Store) Accept(ctx context.Context, commands []Command) ([]Acceptance, e
 				results = make([]Acceptance, len(commands))
 				for i, c := range commands {
 					var err error
-					if results[i], err = d.accept(c, s.commands); err != nil {
+					if results[i], err = d.accept(c); err != nil {
 						return fmt.Errorf("a command: %w", err)
 					}
 					r.changed = r.changed || !results[i].Duplicate
@@ -80,11 +80,11 @@ func (d *commandTable) checkSpace(commands []Command) error {
 	return nil
 }
 
-func (d *commandTable) accept(c Command, ids IDs) (Acceptance, error) {
+func (d *commandTable) accept(c Command) (Acceptance, error) {
 	if id := d.keys.Get([]byte(c.Key)); c.Key != "" && len(id) == 8 {
 		return Acceptance{ID: decode(id)[0], Duplicate: true}, nil
 	}
-	id := ids.next(d.commands.Sequence())
+	id := d.commands.Sequence() + 1
 	if err := d.commands.SetSequence(id); err != nil {
 		return Acceptance{}, err
 	}

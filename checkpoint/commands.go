@@ -43,7 +43,7 @@ const (
 // owns the encoding of Body, and the code that carries it out owns the encoding of Note. Its
 // JSON, for the member of a cluster that stores it, has the fields that Accept stores.
 type Command struct {
-	// ID increases over all commands in the order in which they were accepted (see IDs).
+	// ID increases over all commands in the order in which they were accepted.
 	// Accept assigns it.
 	ID uint64 `json:"-"`
 	// Key identifies the command to the code that accepts it, so that the same command is

@@ -53,21 +53,6 @@ const (
 // holds all dead letters of the sink. A store refuses changes that make a larger one.
 const MaxRecord = 512 << 20
 
-// IDs are the command IDs that a store assigns: n*Of+Shard for n from 1, so that the stores
-// of a cluster assign different ones, and an ID shows the shard. The zero value is 1, 2, 3 …
-type IDs struct {
-	Shard uint64 // below Of
-	Of    uint64 // number of shards
-}
-
-// next returns the ID after the last one assigned, which may be one of other IDs.
-func (i IDs) next(last uint64) uint64 {
-	return i.nth(last/max(i.Of, 1) + 1)
-}
-
-// nth returns the nth ID.
-func (i IDs) nth(n uint64) uint64 { return n*max(i.Of, 1) + i.Shard }
-
 // storeLog is a store's log. Only the writer uses it while the store is open.
 type storeLog struct {
 	log        Log // nil: there is none

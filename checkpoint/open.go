@@ -83,9 +83,9 @@ type found struct {
 func (f found) suits(path string, copied bool) error {
 	switch {
 	case copied && !f.copied:
-		return fmt.Errorf("%s is the state of a single process, not a copy of a replicated log: move it away, and let 'ndrbridge cluster adopt' take it over", path)
+		return fmt.Errorf("%s is the state of a single process, not a copy of a replicated log: move it away, and let 'ndrbridge cluster init --adopt' create a cluster that begins with it", path)
 	case !copied && f.copied:
-		return fmt.Errorf("%s is a copy of the replicated log of a cluster, which would not get the changes: start ndrbridge as a member of the cluster, or use another path for the state", path)
+		return fmt.Errorf("%s is a copy of the replicated log of a cluster, which would not get the changes: start ndrbridge as a member of the cluster, use another path for the state, or make a state of it with 'ndrbridge cluster export'", path)
 	case f.incomplete:
 		return damaged(path, errIncomplete)
 	}

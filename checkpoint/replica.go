@@ -105,6 +105,32 @@ func (r *Replica) Apply(records [][]byte, at Point) (err error) {
 	return nil
 }
 
+// Detach makes the copy of a log at path, which no process may have open, the state of a
+// single process, durably. It returns ErrLocked and ErrNewer as Open does, ErrDamaged if the
+// copy cannot be read or was not restored completely, and another error if the file is no
+// copy: it is then left unchanged.
+func Detach(path string) (err error) {
+	defer func() { err = wrapf(err, "make the copy of a log the state of a single process") }()
+	found, err := checkFile(path, boltfile.Options().Timeout, false)
+	switch {
+	case err != nil:
+		return err
+	case !found.copied:
+		return fmt.Errorf("%s is the state of a single process already", path)
+	case found.incomplete:
+		return damaged(path, errIncomplete)
+	}
+	db, _, err := openBolt(path, boltfile.Options())
+	if err != nil {
+		return err
+	}
+	err = boltfile.Update(db, func(tx *bolt.Tx) error {
+		meta := tx.Bucket(boltfile.MetaBucket)
+		return errors.Join(unmark(tx), meta.Delete(appliedKey), meta.Delete(trailKey))
+	})
+	return errors.Join(err, db.Close())
+}
+
 // Close closes the replica. It leaves a file that Open, with a Log, and OpenReplica open at
 // once, and makes it durable. It returns an error if the file is no longer at its path: it
 // must not be opened as a Store then. It waits until Dump has read the state. Close may be

@@ -141,6 +141,9 @@ func TestAReplicaThatWasNotRestoredCompletelyIsDamaged(t *testing.T) {
 	if _, err := checkpoint.Open(path, checkpoint.Options{Log: log}); !errors.Is(err, checkpoint.ErrDamaged) {
 		t.Errorf("%v, want ErrDamaged", err)
 	}
+	if err := checkpoint.Detach(path); !errors.Is(err, checkpoint.ErrDamaged) {
+		t.Errorf("detached: %v, want ErrDamaged", err)
+	}
 	if _, err := open(t, path, checkpoint.Options{ReadOnly: true}).Dump(t.Context(), 1, nil); !errors.Is(err, checkpoint.ErrDamaged) {
 		t.Errorf("a dump of it: %v, want ErrDamaged", err)
 	}
@@ -182,6 +185,43 @@ func TestAFileIsACopyOfALogOrNot(t *testing.T) {
 		s.Close()
 	}
 	open(t, alone, checkpoint.Options{})
+}
+
+// A backup of an owner, and the closed copy of a standby, become the state of a single process.
+func TestDetach(t *testing.T) {
+	path, log, backup := statePath(t), &recordLog{}, statePath(t)
+	s := openLogged(t, path, log)
+	require.NoError(t, s.Commit(t.Context(), more(t)))
+	file, err := os.Create(backup)
+	require.NoError(t, err)
+	_, err = s.Backup(t.Context(), file)
+	require.NoError(t, errors.Join(err, file.Close()))
+	want := dumped(t, s)
+	if err := checkpoint.Detach(path); !errors.Is(err, checkpoint.ErrLocked) {
+		t.Errorf("a state that is open: %v, want ErrLocked", err)
+	}
+	require.NoError(t, s.Close())
+	for name, copied := range map[string]string{"a backup": backup, "a copy that was closed": path} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, checkpoint.Detach(copied))
+			if err := checkpoint.Detach(copied); err == nil || errors.Is(err, checkpoint.ErrDamaged) {
+				t.Errorf("the state of a single process was detached: %v", err)
+			}
+			if _, err := checkpoint.OpenReplica(copied, 0); err == nil || errors.Is(err, checkpoint.ErrDamaged) {
+				t.Errorf("it still is a copy: %v", err)
+			}
+			single := open(t, copied, checkpoint.Options{})
+			if at, err := single.Dump(t.Context(), 1<<20, func([]byte) error { return nil }); err != nil || at != (checkpoint.Point{}) {
+				t.Errorf("it is at %+v of a log, %v", at, err)
+			}
+			if !bytes.Equal(dumped(t, single), want) {
+				t.Error("its contents changed")
+			}
+			c := more(t)
+			c.Expect = c.Position
+			require.NoError(t, single.Commit(t.Context(), c))
+		})
+	}
 }
 
 func TestAReplicaWhoseFileIsGoneDoesNotCloseCleanly(t *testing.T) {

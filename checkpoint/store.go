@@ -33,8 +33,6 @@ type Options struct {
 	// Renew is the longest time without a record of Log: then the store appends an empty one.
 	// 0: it appends none.
 	Renew time.Duration
-	// Commands are the IDs that Accept assigns.
-	Commands IDs
 }
 
 // Store keeps the state in one bbolt file. Its methods are safe for concurrent use.
@@ -52,8 +50,7 @@ type Options struct {
 // transaction has begun, the call waits until it ends, and as long as Log.Append takes.
 type Store struct {
 	*database
-	clock    *clock
-	commands IDs
+	clock *clock
 	storeLog
 
 	wake    chan struct{} // holds one token: the queue is not empty, or Close was called
@@ -113,7 +110,7 @@ func Open(path string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open the state: %w", err)
 	}
 	s := &Store{
-		database: db, clock: newClock(o), commands: o.Commands, storeLog: storeLog{log: o.Log, renewEvery: o.Renew, renewal: time.NewTimer(0), maxRecord: MaxRecord}, limits: o.Limits, tail: tail{limit: tailBytes},
+		database: db, clock: newClock(o), storeLog: storeLog{log: o.Log, renewEvery: o.Renew, renewal: time.NewTimer(0), maxRecord: MaxRecord}, limits: o.Limits, tail: tail{limit: tailBytes},
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	err = s.view(context.Background(), func(tx *bolt.Tx) error {

@@ -134,33 +134,17 @@ func (b backend) testCommands(t *testing.T) {
 }
 
 func (b backend) testCommandIDs(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		ids  checkpoint.IDs
-		want []uint64
-	}{
-		{"one store counts from 1", checkpoint.IDs{}, []uint64{1, 2, 3}},
-		{"the only shard counts from 1", checkpoint.IDs{Of: 1}, []uint64{1, 2, 3}},
-		{"the first of 16 shards", checkpoint.IDs{Of: 16}, []uint64{16, 32, 48}},
-		{"the last of 16 shards", checkpoint.IDs{Shard: 15, Of: 16}, []uint64{31, 47, 63}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := b.state(t, spacious)
-			s.options.Commands = c.ids
-			s.reopen()
-			got := s.accept(commandFor("hq", "k1", "SEC-1"), commandFor("hq", "k1", "SEC-1"), commandFor("lab", "", "SEC-2"))
-			s.must(s.Finish(t.Context(), checkpoint.Outcome{ID: c.want[1], State: checkpoint.CommandApplied, Done: noon}))
-			s.reopen()
-			got = append(got, s.accept(commandFor("hq", "", "SEC-3"))...)
-			want := []checkpoint.Acceptance{{ID: c.want[0]}, {ID: c.want[0], Duplicate: true}, {ID: c.want[1]}, {ID: c.want[2]}}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("%+v, want %+v", got, want)
-			}
-			s.must(s.WaitCommands(t.Context(), c.want[1]))
-			s.wantCommands(checkpoint.CommandFilter{}, c.want...)
-			s.wantCommands(checkpoint.CommandFilter{State: checkpoint.CommandPending}, c.want[0], c.want[2])
-		})
+	s := b.state(t, spacious)
+	got := s.accept(commandFor("hq", "k1", "SEC-1"), commandFor("hq", "k1", "SEC-1"), commandFor("lab", "", "SEC-2"))
+	s.must(s.Finish(t.Context(), checkpoint.Outcome{ID: 2, State: checkpoint.CommandApplied, Done: noon}))
+	s.reopen()
+	got = append(got, s.accept(commandFor("hq", "", "SEC-3"))...)
+	if want := []checkpoint.Acceptance{{ID: 1}, {ID: 1, Duplicate: true}, {ID: 2}, {ID: 3}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
+	s.must(s.WaitCommands(t.Context(), 2))
+	s.wantCommands(checkpoint.CommandFilter{}, 1, 2, 3)
+	s.wantCommands(checkpoint.CommandFilter{State: checkpoint.CommandPending}, 1, 3)
 }
 
 func (b backend) testCommandSpace(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -23,6 +24,11 @@ type Admin struct {
 	// requires a token or client certificates, and that the tokens and the secrets of
 	// [Tickets.Webhooks] have at least 8 characters.
 	Listen string `yaml:"listen" default:"127.0.0.1:9600" required:"true" form:"listen"`
+	// Advertise is the URL at which the other members of the cluster reach this one: http or
+	// https, a host and optionally a port. All members need the same [Admin.Token].
+	// Only for a cluster. Absent: the name of the host with the port of [Admin.Listen], unless
+	// that is a loopback address.
+	Advertise string `yaml:"advertise" schemes:"https,http"`
 	// Token is the bearer token that every request must carry, except requests for
 	// /healthz and /readyz. Absent: no token is required.
 	Token Secret `yaml:"token"`
@@ -57,6 +63,24 @@ func (a Admin) Scheme() string {
 		return "https"
 	}
 	return "http"
+}
+
+// Advertise returns the URL at which other members of the cluster reach the admin
+// interface, without a slash at the end. It is empty if they cannot, because it listens on
+// a loopback address.
+func (c *Config) Advertise() string {
+	if c.Admin.Advertise != "" {
+		return strings.TrimSuffix(c.Admin.Advertise, "/")
+	}
+	host, port, err := net.SplitHostPort(c.Admin.Listen)
+	if err != nil || isLoopback(host) {
+		return ""
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return c.Admin.Scheme() + "://" + net.JoinHostPort(name, port)
 }
 
 // LoadControl returns what is needed to find the bridge that runs with a configuration:
@@ -96,6 +120,10 @@ func (a *Admin) check(c checks, path string) {
 		c.wrong(path+".read_token", "is set without token; without that, every caller may change everything: set admin.token_file, too")
 	}
 	c.differentTokens(*a)
+	a.Advertise = c.bareURL(path+".advertise", a.Advertise, "the members have the same token", "each request's path is appended")
+	if a.Advertise != "" && !c.config.Cluster.Enabled() && !c.failed("cluster") {
+		c.wrong(path+".advertise", "is set without cluster; leave it out, or set cluster")
+	}
 	host, _, err := net.SplitHostPort(a.Listen)
 	if err != nil || isLoopback(host) {
 		return // no address is reported by the form tag

@@ -1,7 +1,5 @@
 package configs
 
-import "net/url"
-
 // Appliance is an appliance to poll. Exactly one of [Appliance.APIKey] and
 // [Appliance.OAuth] must be set, and at least one stream must be enabled.
 //
@@ -82,24 +80,10 @@ func (a *Appliance) check(c checks, path string) {
 	if a.Name == "bridge" {
 		c.wrong(path+".name", "is reserved for the bridge's own events; choose another name")
 	}
-	c.applianceURL(path+".url", a)
+	a.URL = c.bareURL(path+".url", a.URL, "put the key into api_key_file", "/api/v1 is appended")
 	c.credentials(path, a)
 	if !a.Detections.Enabled && !a.Audit.Enabled && len(a.Records) == 0 {
 		c.wrong(path, "has no streams; enable detections or audit, or add records")
-	}
-}
-
-// applianceURL checks the URL of an appliance and removes a trailing slash.
-func (c checks) applianceURL(path string, a *Appliance) {
-	parsed, err := url.Parse(a.URL)
-	switch {
-	case err != nil || parsed.Host == "": // reported by the schemes tag
-	case parsed.User != nil:
-		c.wrong(path, "contains a user name; write only scheme and host, and put the key into api_key_file")
-	case parsed.Path != "" && parsed.Path != "/", parsed.RawQuery != "", parsed.ForceQuery, parsed.Fragment != "":
-		c.wrong(path, "has something after the host; write %s://%s, /api/v1 is appended", parsed.Scheme, parsed.Host)
-	default:
-		a.URL = parsed.Scheme + "://" + parsed.Host
 	}
 }
 

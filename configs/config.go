@@ -27,8 +27,8 @@ package configs
 // A Config returned by Load or Parse is valid. Printing it never shows a secret.
 type Config struct {
 	// State is the path of the state file, which holds stream positions, the journal, the
-	// sinks' cursors and dead letters. It is created at the first start. In a cluster, each
-	// shard has a file of its own, whose name ends in the shard's number, such as .03.
+	// sinks' cursors and dead letters. It is created at the first start. In a cluster, it is
+	// the member's copy of the state that NATS stores.
 	State string `yaml:"state" default:"./ndrbridge.db" required:"true"`
 	// Cluster is the cluster that the bridge is a member of. Absent: it runs alone.
 	Cluster *Cluster `yaml:"cluster"`
@@ -78,8 +78,7 @@ type Reload struct {
 //	journal: {max_bytes: 8GiB, retain: 7d}
 type Journal struct {
 	// MaxBytes is the maximum size of the journal. Polling pauses while it is full of
-	// undelivered events. In a cluster, each shard has an equal share of it, but at least
-	// 16MiB.
+	// undelivered events.
 	MaxBytes Size `yaml:"max_bytes" default:"2GiB" min:"16MiB"`
 	// Retain is how long delivered events are kept for a replay, as far as
 	// [Journal.MaxBytes] allows. 0: they are not kept.
@@ -94,7 +93,7 @@ type DeadLetters struct {
 	// MaxBytes is the maximum total size of all dead letters, divided into equal shares:
 	// one for each sink, and one for all sources together. A sink halts when its share is
 	// full. Sources must not halt: when their share is full, their oldest dead letters are
-	// dropped and counted. 0: no limit. In a cluster, each shard has an equal share of it.
+	// dropped and counted. 0: no limit.
 	MaxBytes Size `yaml:"max_bytes" default:"256MiB"`
 }
 

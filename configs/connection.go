@@ -71,3 +71,19 @@ func (c checks) url(path, text string, schemes []string) {
 		c.wrong(path, "has an invalid port; write a number from 1 to 65535")
 	}
 }
+
+// bareURL checks that a URL has only a scheme and a host, and returns it without a slash at
+// the end. The messages say where credentials belong, and which path is requested.
+func (c checks) bareURL(path, text, credentials, appended string) string {
+	parsed, err := url.Parse(text)
+	switch {
+	case err != nil || parsed.Host == "": // reported by the schemes tag
+	case parsed.User != nil:
+		c.wrong(path, "contains a user name; write only scheme and host, and %s", credentials)
+	case parsed.Path != "" && parsed.Path != "/", parsed.RawQuery != "", parsed.ForceQuery, parsed.Fragment != "":
+		c.wrong(path, "has something after the host; write %s://%s, %s", parsed.Scheme, parsed.Host, appended)
+	default:
+		return parsed.Scheme + "://" + parsed.Host
+	}
+	return text
+}

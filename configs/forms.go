@@ -22,10 +22,12 @@ const (
 	filterWord  = `([^` + blanks + `.*>{}]+|[*])`
 )
 
+const memberAdvice = "write 1 to 63 letters, digits, - and _"
+
 var forms = map[string]form{
 	"name":     newForm(`^[a-z0-9-]{1,63}$`, "VALUE is not a valid name; write 1 to 63 of a-z, 0-9 and -"),
 	"cluster":  newForm(`^[a-z0-9-]{1,32}$`, "VALUE is not a valid name; write 1 to 32 of a-z, 0-9 and -"),
-	"member":   newForm(`^[0-9]{0,62}[A-Za-z_-][A-Za-z0-9_-]{0,62}$`, "VALUE is not a valid name; "+memberAdvice),
+	"member":   newForm(`^[A-Za-z0-9_-]{1,63}$`, "VALUE is not a valid name; "+memberAdvice),
 	"word":     newForm(`^[A-Za-z][A-Za-z0-9_-]*$`, "VALUE is invalid; write letters, digits, - and _, beginning with a letter"),
 	"item":     newForm(`.`, "is empty; write a value, or remove the item"),
 	"category": newForm(`^(sec|perf|custom)([.][a-z_]+)?$`, "VALUE is not a category; write sec, perf or custom, or a part of one, such as sec.botnet or perf.db"),
@@ -35,6 +37,7 @@ var forms = map[string]form{
 
 	"listen":   newForm(`^(\[[^\[\]]*\]|[^:\[\]]*)`+port, "VALUE is not an address; write host:port, for example 127.0.0.1:9600"),
 	"broker":   newForm(address, "VALUE is not an address; write host:port, usually with port 9092"),
+	"peer":     newForm(address, "VALUE is not an address; write host:port, usually with port 6222"),
 	"receiver": newForm(address, "VALUE is not an address; write host:port, usually with port 6514 for TLS and 514 otherwise"),
 	"app_name": newForm(`^[!-~]{1,48}$`, "VALUE cannot be sent; write 1 to 48 ASCII characters without blanks"),
 	"hostname": newForm(`^[!-~]{1,255}$`, "VALUE cannot be sent; write 1 to 255 ASCII characters without blanks"),

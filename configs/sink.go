@@ -58,8 +58,7 @@ type Sink struct {
 	// whether others are delivered or not. 0: unlimited. Attempts that fail because the
 	// destination or a part of it is not available do not count.
 	MaxAttempts int `yaml:"max_attempts" default:"0" min:"0"`
-	// RateLimit is the maximum number of events per second. 0: no limit. In a cluster, each
-	// shard has an equal share of it.
+	// RateLimit is the maximum number of events per second. 0: no limit.
 	RateLimit float64 `yaml:"rate_limit" default:"0" min:"0"`
 	// Redact lists fields of the events' data that are never sent to this sink: names
 	// joined by dots, such as detection.participants.username. A field of the detection is
@@ -174,7 +173,7 @@ type Lag struct {
 	// MaxAge is the maximum age of the oldest undelivered event. 0: no limit.
 	MaxAge Duration `yaml:"max_age" default:"0" min:"0"`
 	// MaxBytes is the maximum size of all undelivered events; less than
-	// [Journal.MaxBytes]. 0: no limit. In a cluster, each shard has an equal share of it.
+	// [Journal.MaxBytes]. 0: no limit.
 	MaxBytes Size `yaml:"max_bytes" default:"0"`
 	// Policy is what happens when a limit is exceeded. block: undelivered events stay in
 	// the journal and may eventually fill it, which pauses polling. skip, which requires
@@ -193,8 +192,7 @@ func (l Lag) IsBounded() bool { return l.MaxAge > 0 || l.MaxBytes > 0 }
 //	    file: {path: /var/lib/ndrbridge/events.jsonl, rotate: {max_bytes: 1GiB, keep: 10}}
 type File struct {
 	// Path is the path of the file, or - for standard output. No two sinks may share one.
-	// In a cluster, it must contain {shard}, which is replaced by the number of the shard,
-	// such as 03: each shard writes a file of its own, at the member that owns it.
+	// In a cluster, each member writes a file of its own, while it is the owner.
 	Path   string `yaml:"path" required:"true"`
 	Rotate Rotate `yaml:"rotate"`
 }

@@ -14,9 +14,6 @@ const TypePrefix = "io.ndrbridge."
 // Encoder encodes the events of one appliance.
 type Encoder struct {
 	Appliance string // the appliance's name in the configuration
-	// Shard is the shard of the cluster whose journal holds the events, such as "03";
-	// empty outside a cluster.
-	Shard string
 }
 
 // Observation is the bridge's knowledge of a detection when it received a version of

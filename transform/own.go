@@ -102,17 +102,12 @@ type Skipped struct {
 	Oldest time.Time `json:"oldest,omitzero"`
 	Newest time.Time `json:"newest,omitzero"`
 	Reason string    `json:"reason"` // for a person
-	// Shard is set by SinkSkipped.
-	Shard string `json:"shard,omitempty"`
 }
 
 // SinkSkipped returns the event that reports a skipped range. Its id is derived from
-// the range and, because each shard numbers its own journal, from the shard.
+// the range.
 func (c Encoder) SinkSkipped(s Skipped, recorded time.Time) (Event, error) {
 	id := fmt.Sprintf("sink.skipped-%s-%d-%d", s.Sink, s.First, s.Last)
-	if s.Shard = c.Shard; s.Shard != "" {
-		id += "-" + s.Shard
-	}
 	return c.own("sink.skipped", id, recorded, "skipped", s)
 }
 

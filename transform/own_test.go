@@ -123,13 +123,6 @@ func TestSinkSkippedEvents(t *testing.T) {
 			expect(t, e, want, c2.data)
 		})
 	}
-	t.Run("with the shard, since each shard numbers its own journal", func(t *testing.T) {
-		c, want := c, want
-		c.Shard, want.ID = "03", "sink.skipped-chat-4-9-03"
-		e, err := c.SinkSkipped(transform.Skipped{Sink: "chat", First: 4, Last: 9, Events: 6, Reason: "trimmed"}, recorded)
-		require.NoError(t, err)
-		expect(t, e, want, `{"skipped":{"sink":"chat","events":6,"reason":"trimmed","shard":"03"}}`)
-	})
 }
 
 func TestTicketEvents(t *testing.T) {

@@ -1,6 +1,7 @@
 package replicated
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ type answer struct {
 
 func newAppender(l *Log, kind string, data []byte) *appender {
 	a := &appender{l: l, base: l.last.Load(), answers: make(chan answer, 8*maxInFlight)}
-	size := l.o.PartBytes
+	size := min(maxPart, l.stream.MaxData())
 	if kind == KindTake {
 		size = max(size, len(data)) // a part of one would fence the owner, and replace it with nobody
 	}
@@ -76,7 +77,7 @@ func (a *appender) run(ctx context.Context) error {
 		if err != nil || counts {
 			return err
 		}
-		pause(ctx, a.l.o.AckWait/2)
+		pause(ctx, ackWait/2)
 		if ctx.Err() != nil {
 			return a.unknown(ctx)
 		}
@@ -113,8 +114,12 @@ func (a *appender) store(ctx context.Context) error {
 		if a.missing == 0 {
 			return nil
 		}
-		if err == nil && refused {
+		switch {
+		case err != nil:
+		case refused:
 			err = a.resolve(ctx)
+		default: // no answer, perhaps because the stream is gone
+			_, err = a.end(ctx)
 		}
 		switch {
 		case a.missing == 0:
@@ -125,7 +130,7 @@ func (a *appender) store(ctx context.Context) error {
 			return a.unknown(ctx)
 		}
 		// What is refused at once (no leader, a full disk) is not sent without a pause.
-		pause = min(max(2*pause, 20*time.Millisecond), a.l.o.AckWait/2)
+		pause = min(max(2*pause, 20*time.Millisecond), ackWait/2)
 		if err := a.rest(ctx, pause); err != nil {
 			return err
 		}
@@ -136,13 +141,13 @@ func (a *appender) store(ctx context.Context) error {
 }
 
 // send sends the missing parts once, and returns when each is answered, no answer comes for
-// AckWait, or all are stored. refused reports whether a message stands in the way of the
+// ackWait, or all are stored. refused reports whether a message stands in the way of the
 // first missing part.
 func (a *appender) send(ctx context.Context) (refused bool, err error) {
 	a.round++
 	a.awaited, a.inFlight = make([]bool, len(a.parts)), 0
 	next := a.first
-	timer := time.NewTimer(a.l.o.AckWait)
+	timer := time.NewTimer(ackWait)
 	defer timer.Stop()
 	for a.missing > 0 {
 		for next < len(a.parts) && a.inFlight < maxInFlight {
@@ -169,7 +174,7 @@ func (a *appender) send(ctx context.Context) (refused bool, err error) {
 				return refused, err
 			}
 			refused = refused || wrong
-			timer.Reset(a.l.o.AckWait)
+			timer.Reset(ackWait)
 		}
 	}
 	return false, nil
@@ -284,21 +289,27 @@ func (a *appender) fenced(m Message) bool { return m.Kind == KindTake || a.parts
 // absent finds out why a part was refused although there is nothing in its position: a part
 // before it is missing, the log went back, or the message was lost.
 func (a *appender) absent(ctx context.Context, at uint64) error {
-	bounded, cancel := context.WithTimeout(ctx, a.l.o.AckWait)
-	defer cancel()
-	last, err := a.l.stream.Last(bounded)
-	if err != nil {
-		a.why = err
-		return nil
-	}
-	now := a.l.o.Clock.Now()
-	if a.short.lasts(last < a.l.last.Load(), now) {
-		return fmt.Errorf("append to the log: %w: its last message is %d, after %d was acknowledged", ErrLogLost, last, a.l.last.Load())
-	}
-	if a.gone.lasts(last >= at, now) {
+	last, err := a.end(ctx)
+	if err == nil && a.gone.lasts(last >= at, a.l.o.Clock.Now()) {
 		return fmt.Errorf("append to the log: message %d of %d is gone; it is not known whether the record is stored", at, last)
 	}
-	return nil
+	return err
+}
+
+// end returns the number of the last message; 0 if the servers do not answer. It returns an error if
+// the log ends before what it has acknowledged.
+func (a *appender) end(ctx context.Context) (last uint64, err error) {
+	bounded, cancel := context.WithTimeout(ctx, ackWait)
+	defer cancel()
+	last, err = a.l.stream.Last(bounded)
+	if err != nil {
+		a.why = cmp.Or(a.why, err)
+		return 0, nil
+	}
+	if a.short.lasts(last < a.l.last.Load(), a.l.o.Clock.Now()) {
+		return last, fmt.Errorf("append to the log: %w: its last message is %d, after %d was acknowledged", ErrLogLost, last, a.l.last.Load())
+	}
+	return last, nil
 }
 
 // unknown is the error for an end in which the record may be stored or not.

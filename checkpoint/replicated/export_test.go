@@ -1,7 +1,5 @@
 package replicated
 
-import "context"
-
 // ReadAll returns the records of messages that begin with number 1, and where each ends, by
 // owner.
 func ReadAll(messages []Message) (records []Read, err error) {
@@ -31,11 +29,6 @@ type Read struct {
 
 // RestoreOne restores one snapshot.
 var RestoreOne = restore
-
-// AddStream makes the stream of one more shard.
-func (j *JetStream) AddStream(ctx context.Context, shard int) error {
-	return j.openStream(ctx, j.o.logConfig(shard))
-}
 
 // Epoch returns the epoch of this owner, which is higher than all before it.
 func (l *Log) Epoch() uint64 { return l.epoch }

@@ -25,8 +25,9 @@ type Dumper interface {
 
 // FollowerOptions configures a Follower.
 type FollowerOptions struct {
-	Clock     clock
-	PollEvery time.Duration // how often the stream's leader is asked for the last message; 0: 1 s
+	Clock clock
+	// Identity is that of the log. The zero value is that of the replica, or any.
+	Identity Identity
 
 	// Snapshots is where the follower makes snapshots, once a record has fit the replica; nil: it
 	// makes none.
@@ -45,16 +46,17 @@ type Follower struct {
 	stream      Stream
 	replica     Replica
 	o           FollowerOptions
-	wake        chan struct{} // CatchUp waits for the group
-	snapshotter *Snapshotter  // may be nil
-	proven      bool          // a record has fit the replica. Of apply
+	snapshotter *Snapshotter // may be nil
+	proven      bool         // a record has fit the replica. Of apply
 
 	mu      sync.Mutex
 	status  FollowerStatus
+	begun   bool          // the log has the message that the replica has
 	trail   trail         // of the last message that was read
-	until   uint64        // the highest offset that a CatchUp waits for
 	quiet   time.Duration // the moment since when no message was seen; valid if polled
-	polled  bool          // the last poll succeeded
+	polled  bool          // the last poll succeeded, or a message came since
+	pollAt  time.Duration // when the leader is asked for the last message
+	pollBy  time.Duration // pollAt is no later, whatever comes
 	short   suspicion     // the log ends before Seen
 	changed chan struct{} // closed and replaced when Applied changes
 	done    chan struct{} // closed when Run has returned
@@ -68,23 +70,25 @@ type FollowerStatus struct {
 	Trail    string        // of that message; empty: not known. It is for Options.Trail
 	Last     uint64        // sequence number of the last message as the leader reported it, or a later one that was seen
 	Owner    string        // that wrote the last record; empty: not known
+	About    Owner         // the newest that Owner said of itself
 	Epoch    uint64        // of Owner
 	Term     time.Duration // of the lease of Owner; 0: not known
 	Released bool          // the last record is a release
+	Empty    bool          // the leader reported that the log has no message
 	// Snapshot is the newest that is known, and LogBytes how much was read behind it.
 	Snapshot Snapshot
 	LogBytes int64
-	// Quiet is how long no message was seen, while the leader answered: 0 after it did not.
+	// Quiet is how long no message was seen, while the leader answered: 0 after it did not, and never
+	// if it did.
 	Quiet time.Duration
 }
 
 // NewFollower returns a follower that continues where the replica is. The replica's Apply is
 // called by Run alone.
 func NewFollower(s Stream, r Replica, o FollowerOptions) *Follower {
-	o.PollEvery = cmp.Or(o.PollEvery, time.Second)
 	at := r.At()
 	f := &Follower{
-		stream: s, replica: r, o: o, wake: make(chan struct{}, 1),
+		stream: s, replica: r, o: o, begun: at.Offset == 0,
 		status: FollowerStatus{Applied: at.Offset, Seen: at.Offset}, trail: parseTrail(at.Trail),
 		changed: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -99,8 +103,8 @@ func (f *Follower) Status() FollowerStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.status
-	if f.polled {
-		s.Quiet = max(0, f.o.Clock.Now()-f.quiet)
+	if f.polled && f.begun {
+		s.Quiet = max(1, f.o.Clock.Now()-f.quiet)
 	}
 	if f.trail.id != "" {
 		s.Trail = f.trail.String()
@@ -116,15 +120,10 @@ func (f *Follower) Status() FollowerStatus {
 func (f *Follower) CatchUp(ctx context.Context, until uint64) error {
 	for {
 		f.mu.Lock()
-		f.until = max(f.until, until)
 		applied, changed := f.status.Applied, f.changed
 		f.mu.Unlock()
 		if applied >= until {
 			return nil
-		}
-		select {
-		case f.wake <- struct{}{}:
-		default:
 		}
 		select {
 		case <-changed:
@@ -149,7 +148,8 @@ type numbered struct {
 // that it has started. It is called once. Errors that end it before:
 //
 //   - ErrDiverged: the replica has to be restored from a snapshot; see there.
-//   - ErrLogLost: the log lacks records of the replica; see Recover.
+//   - ErrLogLost: the log lacks records of the replica.
+//   - ErrMoved: the log was retired, and the replica has all of it.
 //   - checkpoint.ErrNewer: the owner is a newer version, whose records are not applied.
 //   - errors of the replica's file.
 func (f *Follower) Run(ctx context.Context) (err error) {
@@ -162,8 +162,8 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer reader.close()
-	reader.origin = f.trail.origin
-	if err := f.verify(ctx, reader); err != nil {
+	reader.log = cmp.Or(f.trail.Identity, f.o.Identity)
+	if err := f.checkSnapshot(ctx); err != nil {
 		return err
 	}
 
@@ -173,7 +173,7 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 	defer cancel(nil)
 	messages := make(chan numbered)
 	running.Go(func() {
-		err := f.stream.Follow(ctx, f.replica.At().Offset+1, func(seq uint64, m Message) error {
+		err := f.stream.Follow(ctx, max(f.replica.At().Offset, 1), func(seq uint64, m Message) error {
 			select {
 			case messages <- numbered{seq, m}:
 				return nil
@@ -190,20 +190,12 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 	if f.snapshotter != nil {
 		running.Go(func() { f.snapshotter.Run(ctx) })
 	}
-	err = f.apply(ctx, reader, messages)
-	if f.o.Snapshots != nil && reader.recovered != nil {
-		bounded, stop := context.WithTimeout(ctx, completeTimeout)
-		defer stop()
-		if failed := complete(bounded, f.stream, f.o.Snapshots, *reader.recovered); failed != nil {
-			return failed // the replica may be needed
-		}
-	}
-	return err
+	return f.apply(ctx, reader, messages)
 }
 
 // setOwner notes who owns the log. The mutex is held.
 func (f *Follower) setOwner(r *reader) {
-	f.status.Owner, f.status.Epoch, f.status.Term = r.owner, r.epoch, r.term
+	f.status.Owner, f.status.About, f.status.Epoch, f.status.Term = r.owner, r.description, r.epoch, r.term
 }
 
 // group are records that are applied together.
@@ -230,14 +222,12 @@ func (f *Follower) apply(ctx context.Context, r *reader, messages <-chan numbere
 				return errors.Join(err, f.flush(&g))
 			}
 			switch {
-			case g.bytes >= groupBytes || f.awaited(g.at.Offset):
+			case g.bytes >= groupBytes:
 				err = f.flush(&g)
 			case first && g.at.Offset != 0:
 				timer.Reset(groupWait)
 			}
 		case <-timer.C:
-			err = f.flush(&g)
-		case <-f.wake:
 			err = f.flush(&g)
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), f.flush(&g))
@@ -248,26 +238,19 @@ func (f *Follower) apply(ctx context.Context, r *reader, messages <-chan numbere
 	}
 }
 
-// awaited reports whether a CatchUp waits for an offset.
-func (f *Follower) awaited(offset uint64) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return offset > f.status.Applied && offset >= f.until && f.until > f.status.Applied
-}
-
 // read adds a message, and the record that it completes to g.
 func (f *Follower) read(r *reader, m numbered, g *group) error {
-	f.mu.Lock()
-	expected := f.status.Seen + 1
-	f.mu.Unlock()
-	if m.seq != expected {
-		return fmt.Errorf("%w: messages %d to %d are lost", ErrDiverged, expected, m.seq-1)
+	if !f.begun {
+		return f.begin(r, m)
+	}
+	if m.seq != f.status.Seen+1 {
+		return fmt.Errorf("%w: messages %d to %d are lost", ErrDiverged, f.status.Seen+1, m.seq-1)
 	}
 	g.size += len(m.Data)
 	e, complete, err := r.read(m.seq, m.Message)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.trail = trail{m.ID, r.origin}
+	f.trail = trail{m.ID, r.log}
 	if complete {
 		g.at = checkpoint.Point{Offset: e.offset, Trail: f.trail.String()}
 	}
@@ -281,8 +264,33 @@ func (f *Follower) read(r *reader, m numbered, g *group) error {
 	if complete {
 		f.status.Released = e.kind == KindRelease
 	}
-	f.quiet = f.o.Clock.Now()
+	f.quiet, f.polled = f.o.Clock.Now(), true
+	f.pollAt = min(f.quiet+f.pollEvery(), f.pollBy)
 	return err
+}
+
+// begin checks that the first message is the one that the replica has, and reads whose it is.
+func (f *Follower) begin(r *reader, m numbered) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch id, ok := parseID(m.ID); {
+	case m.seq != f.status.Seen:
+		return fmt.Errorf("%w: message %d is lost, which it has", ErrDiverged, f.status.Seen)
+	case f.trail.id != "" && m.ID != f.trail.id:
+		return fmt.Errorf("%w: message %d is %.100q, not %q", ErrLogLost, m.seq, m.ID, f.trail.id)
+	case ok && id.part == id.parts:
+		r.owner, r.epoch, r.term = id.owner, id.epoch, m.Term
+		f.status.Released = m.Kind == KindRelease
+	}
+	if t, ok := readTaken(m.Message); ok {
+		r.description = t.Owner
+	} else if m.Kind == KindRenew {
+		r.describe(m.Data)
+	}
+	r.last, f.trail.id = m.ID, m.ID
+	f.setOwner(r)
+	f.begun, f.quiet = true, f.o.Clock.Now()
+	return nil
 }
 
 // flush applies a group and empties it.
@@ -326,12 +334,28 @@ func (f *Follower) setApplied(offset uint64) {
 	f.changed = make(chan struct{})
 }
 
-// poll asks the stream's leader for the last message, again and again.
+// Polls ask the stream's leader for the last message.
+const (
+	pollTimeout = 2 * time.Second
+	pollRetry   = time.Second      // after a poll that failed
+	pollAnyway  = 10 * time.Second // even if messages come: it shows how far behind they are
+)
+
+// pollEvery returns how long after a message or a poll the leader is asked. An owner renews its
+// lease more often. The mutex is held.
+func (f *Follower) pollEvery() time.Duration { return cmp.Or(f.status.Term/2, pollRetry) }
+
+// poll asks the stream's leader for the last message, more rarely while messages come.
 func (f *Follower) poll(ctx context.Context, cancel context.CancelCauseFunc) {
-	ticker := time.NewTicker(f.o.PollEvery)
-	defer ticker.Stop()
-	for {
-		bounded, stop := context.WithTimeout(ctx, f.o.PollEvery)
+	for ctx.Err() == nil {
+		f.mu.Lock()
+		wait := f.pollAt - f.o.Clock.Now()
+		f.mu.Unlock()
+		if wait > 0 {
+			pause(ctx, wait)
+			continue
+		}
+		bounded, stop := context.WithTimeout(ctx, pollTimeout)
 		last, err := f.stream.Last(bounded)
 		stop()
 		if ctx.Err() != nil {
@@ -339,11 +363,6 @@ func (f *Follower) poll(ctx context.Context, cancel context.CancelCauseFunc) {
 		}
 		if err := f.notePoll(last, err); err != nil {
 			cancel(err)
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
 			return
 		}
 	}
@@ -355,71 +374,64 @@ func (f *Follower) notePoll(last uint64, err error) error {
 	defer f.mu.Unlock()
 	now := f.o.Clock.Now()
 	if err != nil {
-		f.polled = false
+		f.polled, f.pollAt, f.pollBy = false, now+pollRetry, now+pollRetry
 		return nil
 	}
+	f.pollAt, f.pollBy = now+f.pollEvery(), now+pollAnyway
 	if !f.polled || last > f.status.Last { // somebody writes, or may have written
 		f.quiet = now
 	}
-	f.polled = true
+	f.polled, f.status.Empty = true, last == 0
 	if f.short.lasts(last < f.status.Seen, now) {
 		return fmt.Errorf("%w: its last message is %d, the replica has %d", ErrLogLost, last, f.status.Seen)
 	}
-	if last >= f.status.Seen {
+	if f.begun && last >= f.status.Seen {
 		f.status.Last = last
 	}
 	return nil
 }
 
-// verify waits until the log shows that it has, at the replica's offset, the message that the
-// replica has, and reads whose it is. Until then nothing is polled: the follower is not quiet.
-func (f *Follower) verify(ctx context.Context, r *reader) error {
-	at := f.replica.At()
-	if at.Offset == 0 {
-		return nil
-	}
-	for absent := 0; ; {
-		last, m, err := f.get(ctx, at.Offset)
-		switch id := parseTrail(at.Trail).id; {
+// checkSnapshot waits until the log shows that it has the message of the newest snapshot. If it lost
+// its end, the replica may be behind that, or be the snapshot. Until then nothing is polled: the
+// follower is not quiet.
+func (f *Follower) checkSnapshot(ctx context.Context) error {
+	snapshot := f.lastSnapshot(ctx)
+	var short suspicion
+	for ctx.Err() == nil && snapshot.Object != "" {
+		m, last, err := f.get(ctx, snapshot.Offset)
+		id := parseTrail(snapshot.Trail).id
+		switch {
 		case err == nil && id != "" && m.ID != id:
-			return fmt.Errorf("%w: message %d is %.100q, not %q", ErrLogLost, at.Offset, m.ID, id)
+			return fmt.Errorf("%w: message %d is %.100q, and was %q when a snapshot was made", ErrLogLost, snapshot.Offset, m.ID, id)
 		case err == nil:
-			f.learn(r, m)
 			return nil
 		case !errors.Is(err, ErrNoMessage): // most servers may have yet to start
-		case last >= at.Offset:
-			if absent++; absent >= suspicionTimes {
-				if err := f.gone(ctx, at.Offset); err != nil {
-					return err
-				}
-			}
-		case f.short.lasts(true, f.o.Clock.Now()):
-			return fmt.Errorf("%w: its last message is %d, the replica has %d", ErrLogLost, last, at.Offset)
+		case last >= snapshot.Offset:
+			return nil // there is a newer snapshot, and the message was purged
+		case short.lasts(true, f.o.Clock.Now()):
+			return fmt.Errorf("%w: its last message is %d, and there is a snapshot of message %d", ErrLogLost, last, snapshot.Offset)
 		}
-		pause(ctx, f.o.PollEvery)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+		pause(ctx, pollRetry)
 	}
+	return ctx.Err()
 }
 
-// gone returns why the log does not have a message that it had: ErrPurged, or it lost it; nil:
-// the servers did not answer in time.
-func (f *Follower) gone(ctx context.Context, seq uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*f.o.PollEvery)
-	defer cancel()
-	err := f.stream.Follow(ctx, seq, func(next uint64, _ Message) error {
-		return fmt.Errorf("it was lost, and the next one is message %d", next)
-	})
-	if ctx.Err() != nil && !errors.Is(err, ErrPurged) {
-		return nil
+// lastSnapshot returns the newest snapshot, if there is one and the pointer can be read: a damaged
+// one does not keep the cluster from going on.
+func (f *Follower) lastSnapshot(ctx context.Context) Snapshot {
+	for tries := 0; f.o.Snapshots != nil && tries < suspicionTimes && ctx.Err() == nil; tries++ {
+		p, _, err := f.o.Snapshots.Pointer(ctx)
+		if err == nil {
+			return p.Last
+		}
+		pause(ctx, pollRetry)
 	}
-	return fmt.Errorf("%w: the log does not have message %d any more: %w", ErrDiverged, seq, err)
+	return Snapshot{}
 }
 
 // get reads a message, and the sequence number of the last one if there is no such message.
-func (f *Follower) get(ctx context.Context, seq uint64) (last uint64, m Message, err error) {
-	ctx, cancel := context.WithTimeout(ctx, f.o.PollEvery)
+func (f *Follower) get(ctx context.Context, seq uint64) (m Message, last uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	m, err = f.stream.Get(ctx, seq)
 	if errors.Is(err, ErrNoMessage) {
@@ -428,20 +440,5 @@ func (f *Follower) get(ctx context.Context, seq uint64) (last uint64, m Message,
 			err = failed
 		}
 	}
-	return last, m, err
-}
-
-// learn notes whose the message is that the replica has.
-func (f *Follower) learn(r *reader, m Message) {
-	r.last = m.ID
-	id, ok := parseID(m.ID)
-	if ok && id.part == id.parts {
-		r.owner, r.epoch, r.term = id.owner, id.epoch, m.Term
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.trail = f.trail.at(m.ID)
-	f.setOwner(r)
-	f.status.Released = ok && m.Kind == KindRelease
-	f.short = suspicion{}
+	return m, last, err
 }

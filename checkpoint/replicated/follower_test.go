@@ -39,8 +39,8 @@ func TestFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers := replicatedtest.New(1, replicatedtest.Faults{MaxData: 20})
 		r := &memory{}
-		f, stop := follow(t, servers.Stream("b", 0), r)
-		log := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+		f, stop := follow(t, servers.Stream("b", 1), r)
+		log := take(t, servers.Stream("a", 1), 0, options(t.Context(), "a"))
 		var want []string
 		for i := range 100 {
 			want = append(want, fmt.Sprintf("%d:%s", i+1, strings.Repeat("x", i)))
@@ -53,7 +53,7 @@ func TestFollower(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		s := f.Status()
-		if s.Quiet != time.Minute || s.Owner != "a" || s.Epoch != 1 || s.Term != 6*time.Second || s.Released {
+		if s.Quiet.Round(time.Second) != time.Minute || s.Owner != "a" || s.Epoch != 1 || s.Term != 6*time.Second || s.Released {
 			t.Errorf("status %+v, want quiet for a minute", s)
 		}
 		require.NoError(t, log.Release(t.Context()))
@@ -67,7 +67,7 @@ func TestFollower(t *testing.T) {
 		require.ErrorIs(t, stop(), context.Canceled)
 
 		// It begins again where it was, and knows whose the log is.
-		f, stop = follow(t, servers.Stream("b", 0), r)
+		f, stop = follow(t, servers.Stream("b", 1), r)
 		synctest.Wait()
 		if s := f.Status(); s.Owner != "a" || s.Term != 6*time.Second || !s.Released || s.Applied != log.Offset() {
 			t.Errorf("status %+v, want that of before", s)
@@ -80,8 +80,8 @@ func TestFollower(t *testing.T) {
 func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers := replicatedtest.New(1, replicatedtest.Faults{})
-		f, stop := follow(t, servers.Stream("b", 0), &memory{})
-		log := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+		f, stop := follow(t, servers.Stream("b", 1), &memory{})
+		log := take(t, servers.Stream("a", 1), 0, options(t.Context(), "a"))
 		wantQuiet := func(least, most time.Duration) {
 			t.Helper()
 			if s := f.Status(); s.Quiet < least || s.Quiet > most {
@@ -115,12 +115,12 @@ func TestFollowerEnds(t *testing.T) {
 		want    error
 		keeps   int // records that it has at the end
 	}{
-		{"a message was lost", func(_ *testing.T, s *replicatedtest.Servers, _ *replicated.Log) { s.Lose(0, 5) }, 0, replicated.ErrDiverged, 3},
+		{"a message was lost", func(_ *testing.T, s *replicatedtest.Servers, _ *replicated.Log) { s.Lose(1, 5) }, 0, replicated.ErrDiverged, 3},
 		{"the log was purged behind the replica", func(t *testing.T, s *replicatedtest.Servers, _ *replicated.Log) {
-			require.NoError(t, s.Stream("a", 0).Purge(t.Context(), 5))
+			require.NoError(t, s.Stream("a", 1).Purge(t.Context(), 5))
 		}, 2, replicated.ErrPurged, 2},
-		{"the replica's message was lost", func(_ *testing.T, s *replicatedtest.Servers, _ *replicated.Log) { s.Lose(0, 5) }, 4, replicated.ErrDiverged, 4},
-		{"the log lost its end", func(_ *testing.T, s *replicatedtest.Servers, _ *replicated.Log) { s.Forget(0, 5) }, 10, replicated.ErrLogLost, 10},
+		{"the replica's message was lost", func(_ *testing.T, s *replicatedtest.Servers, _ *replicated.Log) { s.Lose(1, 5) }, 4, replicated.ErrDiverged, 4},
+		{"the log lost its end", func(_ *testing.T, s *replicatedtest.Servers, _ *replicated.Log) { s.Forget(1, 5) }, 10, replicated.ErrLogLost, 10},
 		{"a record does not fit", func(t *testing.T, _ *replicatedtest.Servers, l *replicated.Log) {
 			appendRecord(t, l, "12:x")
 		}, 5, replicated.ErrDiverged, 10},
@@ -133,11 +133,26 @@ func TestFollowerEnds(t *testing.T) {
 		{"an owner of a newer version", func(t *testing.T, s *replicatedtest.Servers, l *replicated.Log) {
 			send(t, s, l, replicated.KindTake, `{"format":1,"layout":255}`)
 		}, 0, checkpoint.ErrNewer, 10},
+		{"a take that is too long", func(t *testing.T, s *replicatedtest.Servers, l *replicated.Log) {
+			send(t, s, l, replicated.KindTake, `{"format":1,"owner":{"url":"`+strings.Repeat("x", 64<<10)+`"}}`)
+		}, 0, checkpoint.ErrNewer, 10},
+		{"a take of another generation", func(t *testing.T, s *replicatedtest.Servers, l *replicated.Log) {
+			send(t, s, l, replicated.KindTake, `{"format":1,"cluster":"c0ffee","generation":2}`)
+		}, 0, replicated.ErrLogLost, 10},
+		{"a take of another cluster", func(t *testing.T, s *replicatedtest.Servers, l *replicated.Log) {
+			send(t, s, l, replicated.KindTake, `{"format":1,"cluster":"other","generation":1}`)
+		}, 0, replicated.ErrLogLost, 10},
+		{"the log was retired", func(t *testing.T, s *replicatedtest.Servers, l *replicated.Log) {
+			require.NoError(t, replicated.Retire(t.Context(), s.Stream("c", 1), options(t.Context(), "c"), l.Offset(), 2))
+		}, 3, replicated.ErrMoved, 10},
+		{"the log was retired by a newer version", func(t *testing.T, s *replicatedtest.Servers, l *replicated.Log) {
+			send(t, s, l, replicated.KindTake, `{"format":99,"layout":255,"moved":2}`)
+		}, 3, replicated.ErrMoved, 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				servers := replicatedtest.New(1, replicatedtest.Faults{})
-				log := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+				log := take(t, servers.Stream("a", 1), 0, options(t.Context(), "a"))
 				r := &memory{}
 				for i := range 10 {
 					record := fmt.Sprintf("%d:x", i+1)
@@ -147,7 +162,7 @@ func TestFollowerEnds(t *testing.T) {
 					}
 				}
 				c.fault(t, servers, log)
-				err := end(t, servers.Stream("b", 0), r)
+				err := end(t, servers.Stream("b", 1), r)
 				require.ErrorIs(t, err, c.want)
 				if purged := errors.Is(err, replicated.ErrPurged); purged != (c.want == replicated.ErrPurged) || purged && !errors.Is(err, replicated.ErrDiverged) {
 					t.Errorf("got %v", err)
@@ -164,7 +179,7 @@ func TestFollowerEnds(t *testing.T) {
 func send(t *testing.T, s *replicatedtest.Servers, l *replicated.Log, kind, data string) {
 	t.Helper()
 	m := replicated.Message{ID: fmt.Sprintf("a.%d.99.1/1", l.Epoch()), Kind: kind, Data: []byte(data)}
-	if _, err := publish(t, s.Stream("a", 0), l.Offset(), m); err != nil {
+	if _, err := publish(t, s.Stream("a", 1), l.Offset(), m); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -172,7 +187,7 @@ func send(t *testing.T, s *replicatedtest.Servers, l *replicated.Log, kind, data
 func TestCatchUpEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers := replicatedtest.New(1, replicatedtest.Faults{})
-		f, stop := follow(t, servers.Stream("b", 0), &memory{})
+		f, stop := follow(t, servers.Stream("b", 1), &memory{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, f.CatchUp(ctx, 1), context.DeadlineExceeded)

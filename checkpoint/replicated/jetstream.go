@@ -16,8 +16,8 @@ import (
 // Rights are the subjects that the user of the account needs, for a cluster that is called
 // NAME: to publish, the subjects of its messages and of JetStream, which can only be given for all
 // streams of the account; to publish and subscribe, the subjects by which the members ask each
-// other. Only commands that create or recover a cluster need CREATE for streams, unless the
-// streams and the bucket exist already, with the settings that OpenJetStream would give them.
+// other. Only commands that create a cluster or begin a generation need CREATE for streams, unless
+// the streams and the bucket exist already, with the settings that they would get.
 const Rights = `publish:
   ndr.NAME.>
   _INBOX.>
@@ -34,28 +34,24 @@ const Rights = `publish:
   $JS.FC.>
 subscribe:
   _INBOX.>
-  ndr.NAME.shard.*
-  ndr.NAME.member.*
+  ndr.NAME.members
+  ndr.NAME.recover.*
 `
 
 // JetStreamOptions name what OpenJetStream opens.
 type JetStreamOptions struct {
 	Name     string // of the cluster, of [a-z0-9-]
-	Shards   int
-	Replicas int // servers that keep each stream
-	// Create makes OpenJetStream create streams and a bucket that are missing. It is only for a
-	// new cluster, or one that is recovered.
+	Replicas int    // servers that keep each stream
+	// Create makes OpenJetStream create the bucket and the stream of snapshots if they are
+	// missing. It is only for a new cluster.
 	Create bool
-	// Check, if not nil, is called with the bucket before the streams are opened. Its error is
-	// that of OpenJetStream.
-	Check func(ctx context.Context, bucket jetstream.KeyValue) error
 	// Hide, if not nil, removes secrets from errors: a server may repeat the credentials.
 	Hide func(error) error
 	Wait time.Duration // for an answer of the servers; 0: 5 s
 }
 
-// JetStream has the streams of all shards of a cluster, the bucket of its members, and the
-// stream of snapshots. It is safe for concurrent use.
+// JetStream has the bucket of a cluster, its stream of snapshots, and the logs of its generations.
+// It is safe for concurrent use.
 type JetStream struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
@@ -64,8 +60,8 @@ type JetStream struct {
 	warnings []string
 }
 
-// OpenJetStream opens the streams and the bucket of a cluster, and creates missing ones if
-// Options.Create is set. It returns an error that says what to do if they are missing, have
+// OpenJetStream opens the bucket of a cluster and its stream of snapshots, and creates missing
+// ones if Options.Create is set. It returns an error that says what to do if they are missing, have
 // settings with which records could be lost, the servers are too few, too old or without
 // JetStream, or the user lacks rights. The caller keeps nc, and must not close it before Close.
 func OpenJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*JetStream, error) {
@@ -92,15 +88,9 @@ func openJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*Jet
 	if err := j.openBucket(ctx); err != nil {
 		return nil, err
 	}
-	if o.Check != nil {
-		if err := o.Check(ctx, j.bucket); err != nil {
-			return nil, err
-		}
-	}
-	for _, c := range o.streams() {
-		if err := j.openStream(ctx, c); err != nil {
-			return nil, err
-		}
+	snapshots := o.snapshotConfig()
+	if err := j.openStream(ctx, snapshots, o.missing("stream", snapshots.Name)); err != nil {
+		return nil, err
 	}
 	return j, nil
 }
@@ -111,13 +101,23 @@ func (j *JetStream) Close() { j.js.CleanupPublisher() }
 // Warnings returns faults of the servers with which a cluster can run, but should not.
 func (j *JetStream) Warnings() []string { return j.warnings }
 
-// Bucket returns the key-value bucket NDR_<name>.
+// Bucket returns the key-value bucket NDR_<name>, with the settings of the cluster.
 func (j *JetStream) Bucket() jetstream.KeyValue { return j.bucket }
 
-// Stream returns the log of a shard.
-func (j *JetStream) Stream(shard int) Stream {
-	c := j.o.logConfig(shard)
-	return &jsStream{j: j, name: c.Name, subject: c.Subjects[0]}
+// Generation returns the log of a generation and its snapshots. It creates a missing log if create
+// is set; otherwise the error is ErrLogLost. Of a log with settings with which records could be
+// lost the error says what to do.
+func (j *JetStream) Generation(ctx context.Context, n uint64, create bool) (Stream, Snapshots, error) {
+	c := j.o.logConfig(n)
+	var missing error
+	if !create {
+		missing = fmt.Errorf("%w: there is no stream %s in NATS: restore the data of NATS, or continue from a copy with 'ndrbridge cluster recover'", ErrLogLost, c.Name)
+	}
+	if err := j.openStream(ctx, c, missing); err != nil {
+		return nil, nil, j.o.Hide(err)
+	}
+	log := &jsStream{j: j, name: c.Name, subject: c.Subjects[0]}
+	return log, j.snapshots(n), nil
 }
 
 // bounded returns a context for one request to the servers.
@@ -173,7 +173,7 @@ func (j *JetStream) advice(ctx context.Context, err error) string {
 	case codeInsufficient, codeMaxStorage, codeStorage:
 		return "give JetStream, or this account, more storage (max_file_store, or the account's limits)"
 	case codeMaxStreams:
-		return fmt.Sprintf("allow the account %d streams", j.o.Shards+2)
+		return "allow the account more streams: a cluster has three, and one more after each recovery"
 	case codeSubjectOverlap:
 		return fmt.Sprintf("another stream has the subjects ndr.%s.>: remove it, or give the cluster another name", j.o.Name)
 	}

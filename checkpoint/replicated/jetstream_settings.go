@@ -14,19 +14,10 @@ import (
 // bucketName returns the name of the bucket of a cluster.
 func (o JetStreamOptions) bucketName() string { return "NDR_" + o.Name }
 
-// streams returns the streams of all logs, and that of snapshots.
-func (o JetStreamOptions) streams() []jetstream.StreamConfig {
-	var all []jetstream.StreamConfig
-	for shard := range o.Shards {
-		all = append(all, o.logConfig(shard))
-	}
-	return append(all, o.snapshotConfig())
-}
-
-// logConfig is that of a shard's stream. Only its leader answers reads, and it refuses
+// logConfig is that of the log of a generation. Only its leader answers reads, and it refuses
 // messages rather than remove old ones.
-func (o JetStreamOptions) logConfig(shard int) jetstream.StreamConfig {
-	return o.config(fmt.Sprintf("%02d", shard), fmt.Sprintf("ndr.%s.log.%02d", o.Name, shard))
+func (o JetStreamOptions) logConfig(generation uint64) jetstream.StreamConfig {
+	return o.config(fmt.Sprint(generation), fmt.Sprintf("ndr.%s.log.%d", o.Name, generation))
 }
 
 func (o JetStreamOptions) snapshotConfig() jetstream.StreamConfig {
@@ -38,6 +29,14 @@ func (o JetStreamOptions) config(name, subject string) jetstream.StreamConfig {
 		Name: fmt.Sprintf("NDR_%s_%s", o.Name, name), Subjects: []string{subject}, Replicas: o.Replicas,
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
 		Duplicates: minDuplicates,
+	}
+}
+
+// bucketStream returns the settings of the bucket's stream that differ from those of a log.
+func (o JetStreamOptions) bucketStream() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: "KV_" + o.bucketName(), Subjects: []string{"$KV." + o.bucketName() + ".>"}, Replicas: o.Replicas,
+		MaxMsgsPerSubject: 1, AllowDirect: true,
 	}
 }
 
@@ -60,22 +59,57 @@ func (j *JetStream) checkServer(ctx context.Context) error {
 	return nil
 }
 
-// missing returns the error for a stream or a bucket that does not exist.
-func missing(what, name string) error {
+// missing returns the error for a stream or a bucket that does not exist; nil: it is created.
+func (o JetStreamOptions) missing(what, name string) error {
+	if o.Create {
+		return nil
+	}
 	return fmt.Errorf("there is no %s %s in NATS: create a new cluster with 'ndrbridge cluster init'; if the cluster has run before, NATS has lost its data: restore it, or continue from a copy with 'ndrbridge cluster recover'", what, name)
 }
 
-// openStream opens a stream and checks it. It creates a missing one if Options.Create is set.
-func (j *JetStream) openStream(ctx context.Context, c jetstream.StreamConfig) error {
+// openStream opens a stream and checks it. If there is none it returns missing, or, if that is nil,
+// creates it.
+func (j *JetStream) openStream(ctx context.Context, c jetstream.StreamConfig, missing error) error {
+	return j.open(ctx, c, missing, func(ctx context.Context) error {
+		_, err := j.js.CreateStream(ctx, c)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made by another member, with other settings
+			err = nil
+		}
+		return err
+	})
+}
+
+// openBucket is openStream for the bucket.
+func (j *JetStream) openBucket(ctx context.Context) error {
+	name := j.o.bucketName()
+	err := j.open(ctx, j.o.bucketStream(), j.o.missing("key-value bucket", name), func(ctx context.Context) error {
+		_, err := j.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: name, History: 1, Replicas: j.o.Replicas, Storage: jetstream.FileStorage})
+		if errors.Is(err, jetstream.ErrBucketExists) {
+			err = nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	bounded, cancel := j.bounded(ctx)
+	defer cancel()
+	if j.bucket, err = j.js.KeyValue(bounded, name); err != nil {
+		return j.explain(bounded, "open the key-value bucket "+name, err)
+	}
+	return nil
+}
+
+// open checks the stream of a configuration. A missing one is created, unless missing is an error.
+func (j *JetStream) open(ctx context.Context, c jetstream.StreamConfig, missing error, create func(context.Context) error) error {
 	bounded, cancel := j.bounded(ctx)
 	defer cancel()
 	s, err := j.js.Stream(bounded, c.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if !j.o.Create {
-			return missing("stream", c.Name)
+		if missing != nil {
+			return missing
 		}
-		s, err = j.js.CreateStream(bounded, c)
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made by another member, with other settings
+		if err = create(bounded); err == nil {
 			s, err = j.js.Stream(bounded, c.Name)
 		}
 	}
@@ -85,36 +119,6 @@ func (j *JetStream) openStream(ctx context.Context, c jetstream.StreamConfig) er
 	if f := checkStream(s.CachedInfo().Config, c); f != nil {
 		return f
 	}
-	return nil
-}
-
-// openBucket is openStream for the bucket.
-func (j *JetStream) openBucket(ctx context.Context) error {
-	name := j.o.bucketName()
-	bounded, cancel := j.bounded(ctx)
-	defer cancel()
-	b, err := j.js.KeyValue(bounded, name)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		if !j.o.Create {
-			return missing("key-value bucket", name)
-		}
-		c := jetstream.KeyValueConfig{Bucket: name, History: 1, Replicas: j.o.Replicas, Storage: jetstream.FileStorage}
-		b, err = j.js.CreateKeyValue(bounded, c)
-		if errors.Is(err, jetstream.ErrBucketExists) {
-			b, err = j.js.KeyValue(bounded, name)
-		}
-	}
-	if err != nil {
-		return j.explain(bounded, "open the key-value bucket "+name, err)
-	}
-	stream, err := j.js.Stream(bounded, "KV_"+name)
-	if err != nil {
-		return j.explain(bounded, "open the key-value bucket "+name, err)
-	}
-	if f := j.o.checkBucket(stream.CachedInfo().Config); f != nil {
-		return f
-	}
-	j.bucket = b
 	return nil
 }
 
@@ -183,35 +187,24 @@ func checkVersion(version string) *Fault {
 
 func dotted(v [3]int) string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
-// CheckStreams compares the existing streams of a cluster, that of its bucket included, with the
-// settings that OpenJetStream gives them. It returns their faults, how many are missing, and how
-// many there should be. It makes none.
-func CheckStreams(ctx context.Context, js jetstream.JetStream, o JetStreamOptions) (faults []*Fault, missing, all int, err error) {
-	wanted := o.streams()
-	names := []string{"KV_" + o.bucketName()}
-	for _, c := range wanted {
-		names = append(names, c.Name)
-	}
-	for i, name := range names {
-		s, err := js.Stream(ctx, name)
+// CheckStreams compares the existing streams of a cluster with the settings that they get: that of
+// its bucket, that of snapshots, and the log of a generation; 0: of the first one. It returns
+// their faults and the names of missing ones. It makes none.
+func CheckStreams(ctx context.Context, js jetstream.JetStream, o JetStreamOptions, generation uint64) (faults []*Fault, missing []string, err error) {
+	for _, c := range []jetstream.StreamConfig{o.bucketStream(), o.snapshotConfig(), o.logConfig(max(generation, 1))} {
+		s, err := js.Stream(ctx, c.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			missing++
+			missing = append(missing, c.Name)
 			continue
 		}
 		if err != nil {
-			return faults, missing, len(names), err
+			return faults, missing, err
 		}
-		var f *Fault
-		if got := s.CachedInfo().Config; i == 0 {
-			f = o.checkBucket(got)
-		} else {
-			f = checkStream(got, wanted[i-1])
-		}
-		if f != nil {
+		if f := checkStream(s.CachedInfo().Config, c); f != nil {
 			faults = append(faults, f)
 		}
 	}
-	return faults, missing, len(names), nil
+	return faults, missing, nil
 }
 
 // checkStream returns the fault of a stream, or nil.
@@ -229,12 +222,12 @@ func checkStream(got, want jetstream.StreamConfig) *Fault {
 	check(got.MaxMsgs > 0, "max_msgs is set")
 	check(got.MaxBytes > 0, "max_bytes is set")
 	check(got.MaxAge > 0, "max_age is set")
-	check(got.MaxMsgsPerSubject > 0, "max_msgs_per_subject is set")
+	check(got.MaxMsgsPerSubject > 0 && want.MaxMsgsPerSubject == 0, "max_msgs_per_subject is set")
 	check(got.MaxMsgSize > 0, "max_msg_size is set")
 	check(got.DenyPurge, "deny_purge is set")
 	check(got.NoAck, "no_ack is set")
 	check(got.Sealed, "it is sealed")
-	check(got.AllowDirect, "allow_direct is set")
+	check(got.AllowDirect && !want.AllowDirect, "allow_direct is set")
 	check(got.Mirror != nil || len(got.Sources) > 0, "it copies other streams")
 	check(got.SubjectTransform != nil, "subject_transform is set")
 	if wrong == nil {
@@ -244,21 +237,4 @@ func checkStream(got, want jetstream.StreamConfig) *Fault {
 		Subject: want.Name, Detail: fmt.Sprintf("the stream %s could lose records, or cannot be used: %s", want.Name, strings.Join(wrong, "; ")),
 		Advice: fmt.Sprintf("change it with `nats stream edit %s`, or remove it if it is not of this cluster", want.Name),
 	}
-}
-
-// checkBucket returns the fault of the stream of the bucket, or nil.
-func (o JetStreamOptions) checkBucket(got jetstream.StreamConfig) *Fault {
-	switch {
-	case got.Replicas < o.Replicas:
-		return &Fault{
-			Subject: got.Name, Detail: fmt.Sprintf("the key-value bucket %s has %d replicas, less than cluster.replicas, %d", o.bucketName(), got.Replicas, o.Replicas),
-			Advice: fmt.Sprintf("change it with `nats stream edit %s --replicas %d`", got.Name, o.Replicas),
-		}
-	case got.Storage != jetstream.FileStorage || got.MaxAge > 0 || got.MaxBytes > 0:
-		return &Fault{
-			Subject: got.Name, Detail: fmt.Sprintf("the key-value bucket %s is in memory, or limits the age or the size of its values", o.bucketName()),
-			Advice: fmt.Sprintf("remove it with `nats kv del %s`, and it is made again", o.bucketName()),
-		}
-	}
-	return nil
 }

@@ -16,18 +16,18 @@ import (
 // headerChunk is the header of a chunk with its index.
 const headerChunk = "Ndr-Chunk"
 
-// jsSnapshots are the Snapshots of a shard. All shards share a stream, in which each object
-// has a subject; the pointer is in the cluster's bucket.
+// jsSnapshots are the Snapshots of a generation. All generations share a stream, in which each
+// object has a subject; the pointer is in the cluster's bucket.
 type jsSnapshots struct {
 	jsStream // whose subject is that of all objects, up to their names
 	key      string
 }
 
-// Snapshots returns the snapshots of a shard.
-func (j *JetStream) Snapshots(shard int) Snapshots {
+// snapshots returns those of a generation.
+func (j *JetStream) snapshots(generation uint64) Snapshots {
 	return &jsSnapshots{
-		jsStream: jsStream{j: j, name: j.o.snapshotConfig().Name, subject: fmt.Sprintf("ndr.%s.snap.%02d.", j.o.Name, shard)},
-		key:      fmt.Sprintf("snap.%02d", shard),
+		jsStream: jsStream{j: j, name: j.o.snapshotConfig().Name, subject: fmt.Sprintf("ndr.%s.snap.%d.", j.o.Name, generation)},
+		key:      fmt.Sprintf("snap.%d", generation),
 	}
 }
 
@@ -43,7 +43,7 @@ func (s *jsSnapshots) Pointer(ctx context.Context) (p Pointer, revision uint64, 
 		return p, 0, s.j.explain(ctx, "read the pointer "+s.key, err)
 	}
 	if err := json.Unmarshal(entry.Value(), &p); err != nil {
-		return Pointer{}, 0, fmt.Errorf("the pointer %s in the bucket %s is damaged: %w: as long as a member has the shard's file, delete the pointer with `nats kv del %[2]s %[1]s`, and it is written again", s.key, s.j.bucket.Bucket(), err)
+		return Pointer{}, 0, fmt.Errorf("the pointer %s in the bucket %s is damaged: %w: as long as a member has a copy of the log, delete the pointer with `nats kv del %[2]s %[1]s`, and it is written again", s.key, s.j.bucket.Bucket(), err)
 	}
 	return p, entry.Revision(), nil
 }

@@ -74,22 +74,25 @@ func (s *jsStream) handle(ctx context.Context) (jetstream.Stream, error) {
 	return h, nil
 }
 
-// Get implements Stream.
-func (s *jsStream) Get(ctx context.Context, seq uint64) (Message, error) {
+// Get implements Stream. A stream that is gone has no messages.
+func (s *jsStream) Get(ctx context.Context, seq uint64) (m Message, err error) {
 	ctx, cancel := s.j.bounded(ctx)
 	defer cancel()
 	h, err := s.handle(ctx)
-	if err != nil {
-		return Message{}, err
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return m, err
 	}
-	m, err := h.GetMsg(ctx, seq)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
+	var raw *jetstream.RawStreamMsg
+	if err == nil {
+		raw, err = h.GetMsg(ctx, seq)
+	}
+	if errors.Is(err, jetstream.ErrMsgNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
 		return Message{}, fmt.Errorf("message %d of %s: %w", seq, s.name, ErrNoMessage)
 	}
 	if err != nil {
 		return Message{}, s.j.explain(ctx, fmt.Sprintf("read message %d of %s", seq, s.name), err)
 	}
-	return message(m.Header, m.Data), nil
+	return message(raw.Header, raw.Data), nil
 }
 
 // message makes a Message of what a server has. A term is 2^32 ms at most.
@@ -110,6 +113,9 @@ func (s *jsStream) ends(ctx context.Context) (first, last uint64, err error) {
 	ctx, cancel := s.j.bounded(ctx)
 	defer cancel()
 	h, err := s.handle(ctx)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return 1, 0, nil // it is gone, and so are its messages
+	}
 	if err != nil {
 		return 0, 0, err
 	}
@@ -138,8 +144,8 @@ func (s *jsStream) Purge(ctx context.Context, before uint64) error {
 const (
 	fetchMessages  = 256
 	fetchBytes     = 8 << 20
-	fetchWait      = 5 * time.Second
-	fetchHeartbeat = time.Second // of the server; without two of them the request is lost
+	fetchWait      = 30 * time.Second
+	fetchHeartbeat = 2500 * time.Millisecond // of the server, without messages; without two of them the request is lost
 	followPause    = 500 * time.Millisecond
 	consumerIdle   = time.Minute // after which the servers remove a consumer by themselves
 )
@@ -199,6 +205,9 @@ func (r *streamReader) run(ctx context.Context) error {
 		return err
 	}
 	defer func() {
+		if ctx.Err() == nil && r.ended == nil {
+			return // its server may be gone, and would not answer
+		}
 		ending, cancel := r.s.j.bounded(context.WithoutCancel(ctx))
 		defer cancel()
 		_ = r.s.j.js.DeleteConsumer(ending, r.s.name, c.CachedInfo().Name) // or it goes by itself

@@ -1,8 +1,10 @@
 package replicated_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +20,7 @@ func TestOpenJetStreamRefuses(t *testing.T) {
 	t.Parallel()
 	stream := func(change func(*jetstream.StreamConfig)) func(*testing.T, jetstream.JetStream) {
 		return func(t *testing.T, js jetstream.JetStream) {
-			c := jetstream.StreamConfig{Name: "NDR_test_00", Subjects: []string{"ndr.test.log.00"}}
+			c := jetstream.StreamConfig{Name: "NDR_test_1", Subjects: []string{"ndr.test.log.1"}}
 			change(&c)
 			if _, err := js.CreateStream(t.Context(), c); err != nil {
 				t.Fatal(err)
@@ -61,7 +63,7 @@ func TestOpenJetStreamRefuses(t *testing.T) {
 			if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "NDR_test", Storage: jetstream.MemoryStorage}); err != nil {
 				t.Fatal(err)
 			}
-		}, want: "is in memory"},
+		}, want: "KV_NDR_test could lose records, or cannot be used: storage is Memory, not file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -78,11 +80,11 @@ func TestOpenJetStreamRefuses(t *testing.T) {
 			}
 			j, err := replicated.OpenJetStream(t.Context(), nc, o)
 			if err == nil {
-				j.Close()
-				t.Fatal("no error")
+				defer j.Close()
+				_, _, err = j.Generation(t.Context(), 1, true)
 			}
-			if !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %q, want %q in it", err, c.want)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q in it", err, c.want)
 			}
 		})
 	}
@@ -105,28 +107,61 @@ func TestStreamsAreNotCreatedInPassing(t *testing.T) {
 	require.NoError(t, err)
 	member := one
 	member.Create = false
-	for what, lose := range map[string]func() error{
-		"anything": func() error { return nil },
-		"a stream": func() error {
-			openJetStream(t, nc, one).Close()
-			return js.DeleteStream(t.Context(), "NDR_test_00")
-		},
-		"the bucket": func() error {
-			openJetStream(t, nc, one).Close()
-			return js.DeleteKeyValue(t.Context(), "NDR_test")
-		},
+	for _, c := range []struct {
+		lost   string // the stream; empty: everything
+		advice string
+	}{
+		{"", "ndrbridge cluster init"},
+		{"NDR_test_1", "ndrbridge cluster recover"},
+		{"NDR_test_snap", "ndrbridge cluster init"},
+		{"KV_NDR_test", "ndrbridge cluster init"},
 	} {
-		require.NoError(t, lose())
-		if _, err := replicated.OpenJetStream(t.Context(), nc, member); err == nil || !strings.Contains(err.Error(), "ndrbridge cluster init") {
-			t.Errorf("without %s: %v", what, err)
+		if c.lost != "" {
+			openGeneration(t, openJetStream(t, nc, one))
+			require.NoError(t, js.DeleteStream(t.Context(), c.lost))
 		}
-		faults, missing, _, err := replicated.CheckStreams(t.Context(), js, member)
-		if err != nil || len(faults) > 0 || missing == 0 {
-			t.Errorf("without %s: %d streams are missing (%v, %v)", what, missing, faults, err)
+		j, err := replicated.OpenJetStream(t.Context(), nc, member)
+		if err == nil {
+			_, _, err = j.Generation(t.Context(), 1, false)
+			j.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.advice) || errors.Is(err, replicated.ErrLogLost) != (c.lost == "NDR_test_1") {
+			t.Errorf("without %s: %v", c.lost, err)
+		}
+		faults, missing, err := replicated.CheckStreams(t.Context(), js, member, 1)
+		if err != nil || len(faults) > 0 || !slices.Contains(missing, cmp.Or(c.lost, "NDR_test_1")) {
+			t.Errorf("without %s: %q are missing (%v, %v)", c.lost, missing, faults, err)
 		}
 	}
-	openJetStream(t, nc, one)
-	openJetStream(t, nc, member)
+	openGeneration(t, openJetStream(t, nc, one))
+	_, _, err = openJetStream(t, nc, member).Generation(t.Context(), 1, false)
+	require.NoError(t, err)
+}
+
+// TestGenerationsAreSeparate: the log and the snapshots of a generation are not those of another one.
+func TestGenerationsAreSeparate(t *testing.T) {
+	t.Parallel()
+	j := openJetStream(t, startServer(t, nil), one)
+	first, firstSnapshots := openGeneration(t, j)
+	state := &memory{}
+	grow(t, take(t, first, 0, options(t.Context(), "a")), 3, state)
+	if _, err := replicated.WriteSnapshot(t.Context(), first, firstSnapshots, state, noon); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []uint64{2, 11} {
+		log, snapshots, err := j.Generation(t.Context(), n, true)
+		require.NoError(t, err)
+		if last, err := log.Last(t.Context()); err != nil || last != 0 {
+			t.Errorf("the log of generation %d ends with message %d, %v", n, last, err)
+		}
+		_, err = replicated.Restore(t.Context(), snapshots, identity, nil)
+		require.ErrorIs(t, err, replicated.ErrNoSnapshot)
+		if o := objects(t, snapshots); len(o) > 0 {
+			t.Errorf("generation %d has the snapshots %v", n, o)
+		}
+	}
+	got, _ := restored(t, firstSnapshots)
+	wantState(t, got, state)
 }
 
 // TestErrorsOfServersAreHidden covers requests after the streams were opened.
@@ -135,17 +170,17 @@ func TestErrorsOfServersAreHidden(t *testing.T) {
 	nc := startServer(t, nil)
 	o, hidden := one, errors.New("hidden")
 	o.Hide = func(error) error { return hidden }
-	j := openJetStream(t, nc, o)
-	if _, err := publish(t, j.Stream(0), 7, replicated.Message{Kind: replicated.KindRenew, ID: "x"}); !errors.Is(err, hidden) {
+	log, snapshots := openGeneration(t, openJetStream(t, nc, o))
+	if _, err := publish(t, log, 7, replicated.Message{Kind: replicated.KindRenew, ID: "x"}); !errors.Is(err, hidden) {
 		t.Errorf("a number that is wrong: %v", err)
 	}
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
-	require.NoError(t, errors.Join(js.DeleteStream(t.Context(), "NDR_test_00"), js.DeleteKeyValue(t.Context(), "NDR_test")))
-	if _, err := j.Stream(0).Last(t.Context()); !errors.Is(err, hidden) {
+	require.NoError(t, errors.Join(js.DeleteStream(t.Context(), "NDR_test_1"), js.DeleteKeyValue(t.Context(), "NDR_test")))
+	if _, err := log.Last(t.Context()); !errors.Is(err, hidden) {
 		t.Errorf("a log that is not there: %v", err)
 	}
-	if _, _, err := j.Snapshots(0).Pointer(t.Context()); !errors.Is(err, hidden) {
+	if _, _, err := snapshots.Pointer(t.Context()); !errors.Is(err, hidden) {
 		t.Errorf("a bucket that is not there: %v", err)
 	}
 }
@@ -157,8 +192,7 @@ func TestWaitsEnd(t *testing.T) {
 	nc := startServer(t, nil)
 	o := one
 	o.Wait = 300 * time.Millisecond
-	j := openJetStream(t, nc, o)
-	s := j.Stream(0)
+	s, _ := openGeneration(t, openJetStream(t, nc, o))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	l := take(t, s, 0, options(ctx, "a"))

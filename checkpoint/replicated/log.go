@@ -39,14 +39,13 @@ type Options struct {
 	// Trail is that of the message after which the log is taken, as the state knows it
 	// (FollowerStatus.Trail); empty: whatever message it is.
 	Trail string
-	// Cluster is the identity of the cluster. Only the first take of a log needs it.
-	Cluster string
-	Lease   lease         // may be nil
-	Clock   clock         // the lease's
-	Term    time.Duration // the lease's, which each message carries; 0: 6 s
-
-	AckWait   time.Duration // how long an answer is awaited before a message is sent again; 0: 2 s
-	PartBytes int           // of a message; 0: 512 KiB; never more than the stream takes
+	// Identity is that of the log. Only the first take needs it: later ones know it by Trail.
+	Identity Identity
+	// Describe returns what each take and renewal says of the owner. It may be nil.
+	Describe func() Owner
+	Lease    lease         // may be nil
+	Clock    clock         // the lease's
+	Term     time.Duration // the lease's, which each message carries; 0: 6 s
 
 	Metrics Metrics
 }
@@ -58,14 +57,14 @@ type Metrics struct {
 }
 
 const (
-	defaultTerm      = 6 * time.Second
-	defaultAckWait   = 2 * time.Second
-	defaultPartBytes = 512 << 10
+	defaultTerm = 6 * time.Second
 
-	maxInFlight = 8 // messages that are not answered yet
+	ackWait     = 2 * time.Second // for an answer, before a message is sent again
+	maxPart     = 512 << 10       // bytes of a message, or of a chunk of a snapshot
+	maxInFlight = 8               // messages that are not answered yet
 )
 
-// Log is a shard's log as its owner writes it. It implements checkpoint.Log: its methods are
+// Log is a log as its owner writes it. It implements checkpoint.Log: its methods are
 // called from one goroutine, but for Offset.
 type Log struct {
 	stream Stream
@@ -86,38 +85,56 @@ type Log struct {
 // of the returned Log is that of the take: before anything is appended, the state has to be
 // brought to it.
 //
-// checkpoint.ErrNotOwner: other messages came first. ErrLogLost: the log ends before after, or
-// has another message there than Options.Trail names, because it lost its end and others
-// appended to it since.
+// checkpoint.ErrNotOwner: other messages came first. ErrMoved: nobody owns the log any more.
+// ErrLogLost: the log ends before after, or has another message there than Options.Trail names,
+// because it lost its end and others appended to it since.
 // After any other error it is not known whether the take was stored; if it was, the log has
 // an owner that does nothing. Take ends with ctx, everything later with Options.Context.
 func Take(ctx context.Context, s Stream, after uint64, o Options) (*Log, error) {
-	return take(ctx, s, after, o, taken{Format: checkpoint.RecordFormat, Layout: checkpoint.Layout})
+	l, err := take(ctx, s, after, o, 0)
+	if err != nil {
+		return nil, fmt.Errorf("take the log after message %d: %w", after, err)
+	}
+	return l, nil
 }
 
-// take is Take with the content of the take.
-func take(ctx context.Context, s Stream, after uint64, o Options, content taken) (*Log, error) {
+// Retire takes a log after message last, as Take does, and ends it: the cluster goes on in the
+// generation next. The owner is fenced, and a follower ends with ErrMoved once it has applied all
+// messages up to last. It returns nil too if the log was retired for next before.
+func Retire(ctx context.Context, s Stream, o Options, last, next uint64) error {
+	if m, err := s.Get(ctx, last); err == nil {
+		if t, ok := readTaken(m); ok && t.Moved == next {
+			return nil
+		}
+	}
+	if _, err := take(ctx, s, last, o, next); err != nil {
+		return fmt.Errorf("retire the log after message %d: %w", last, err)
+	}
+	return nil
+}
+
+// take is Take, or Retire if moved is not 0.
+func take(ctx context.Context, s Stream, after uint64, o Options, moved uint64) (*Log, error) {
 	packer, err := newEncoder()
 	if err != nil {
 		return nil, err
 	}
 	o.Term = cmp.Or(o.Term, defaultTerm)
-	o.AckWait = cmp.Or(o.AckWait, defaultAckWait)
-	o.PartBytes = min(cmp.Or(o.PartBytes, defaultPartBytes), s.MaxData())
 	l := &Log{stream: s, o: o, packer: packer, trail: parseTrail(o.Trail), storedAt: o.Clock.Now(), epoch: o.Epoch, number: o.Attempt << 32}
 	l.last.Store(after)
-	if after == 0 && o.Cluster != "" {
-		l.trail.origin = []string{o.Cluster}
-	}
+	l.trail.Identity = cmp.Or(l.trail.Identity, o.Identity)
 	if err := l.lookBack(ctx); err != nil {
-		return nil, fmt.Errorf("take the log after message %d: %w", after, err)
+		return nil, err
 	}
-	if content.Recovered != nil {
-		l.trail.origin = parseTrail(content.Recovered.Trail).origin
+	content := taken{
+		Format: checkpoint.RecordFormat, Layout: checkpoint.Layout, After: l.trail.id,
+		Cluster: l.trail.Cluster, Generation: l.trail.Generation, Moved: moved,
 	}
-	content.After, content.Origin = l.trail.id, l.trail.origin
-	if _, err := l.append(ctx, KindTake, content.encode()); err != nil {
-		return nil, fmt.Errorf("take the log after message %d: %w", after, err)
+	if o.Describe != nil {
+		content.Owner = o.Describe()
+	}
+	if _, err := l.append(ctx, KindTake, encode(content)); err != nil {
+		return nil, err
 	}
 	return l, nil
 }
@@ -140,6 +157,9 @@ func (l *Log) lookBack(ctx context.Context) error {
 	if l.trail.id != "" && l.trail.id != m.ID {
 		return fmt.Errorf("%w: message %d is %.100q, not %q", ErrLogLost, last, m.ID, l.trail.id)
 	}
+	if t, ok := readTaken(m); ok && t.Moved != 0 {
+		return movedTo(t.Moved)
+	}
 	l.trail.id = m.ID
 	if id, ok := parseID(m.ID); ok {
 		l.epoch = max(l.epoch, id.epoch)
@@ -149,7 +169,7 @@ func (l *Log) lookBack(ctx context.Context) error {
 
 // get reads a message, and waits no longer for it than for an acknowledgement.
 func (l *Log) get(ctx context.Context, seq uint64) (Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.o.AckWait)
+	ctx, cancel := context.WithTimeout(ctx, ackWait)
 	defer cancel()
 	return l.stream.Get(ctx, seq)
 }
@@ -158,9 +178,17 @@ func (l *Log) get(ctx context.Context, seq uint64) (Message, error) {
 // part of it is, which readers ignore, or it is not.
 func (l *Log) Append(record []byte) (checkpoint.Point, error) {
 	if len(record) == 0 {
-		return l.append(l.o.Context, KindRenew, nil)
+		return l.append(l.o.Context, KindRenew, l.description())
 	}
 	return l.append(l.o.Context, KindRecord, l.packer.EncodeAll(record, nil))
+}
+
+// description returns the content of a renewal.
+func (l *Log) description() []byte {
+	if l.o.Describe == nil {
+		return nil
+	}
+	return encode(l.o.Describe())
 }
 
 var errReleased = errors.New("the log was released")
@@ -196,7 +224,7 @@ func (l *Log) append(ctx context.Context, kind string, data []byte) (checkpoint.
 		return checkpoint.Point{}, err
 	}
 	l.last.Store(a.base + uint64(len(a.parts)))
-	l.trail, l.storedAt = l.trail.at(a.parts[len(a.parts)-1].ID), l.o.Clock.Now()
+	l.trail.id, l.storedAt = a.parts[len(a.parts)-1].ID, l.o.Clock.Now()
 	if l.o.Lease != nil {
 		l.o.Lease.Renew(begun)
 	}

@@ -3,6 +3,7 @@ package replicated_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,7 +15,7 @@ import (
 	"ndrbridge/test/require"
 )
 
-// take takes a shard's log in a test that expects no error.
+// take takes a log in a test that expects no error.
 func take(t *testing.T, s replicated.Stream, after uint64, o replicated.Options) *replicated.Log {
 	t.Helper()
 	l, err := replicated.Take(t.Context(), s, after, o)
@@ -22,11 +23,11 @@ func take(t *testing.T, s replicated.Stream, after uint64, o replicated.Options)
 	return l
 }
 
-// cluster is the identity of the cluster in tests.
-const cluster = "c0ffee"
+// identity is that of the log in tests.
+var identity = replicated.Identity{Cluster: "c0ffee", Generation: 1}
 
 func options(ctx context.Context, owner string) replicated.Options {
-	return replicated.Options{Context: ctx, Owner: owner, Cluster: cluster, Clock: replicatedtest.NewClock(1)}
+	return replicated.Options{Context: ctx, Owner: owner, Identity: identity, Clock: replicatedtest.NewClock(1)}
 }
 
 func appendRecord(t *testing.T, l *replicated.Log, record string) uint64 {
@@ -36,15 +37,28 @@ func appendRecord(t *testing.T, l *replicated.Log, record string) uint64 {
 	return at.Offset
 }
 
+// grow appends n records to a log and to the states that follow it.
+func grow(t *testing.T, l *replicated.Log, n int, states ...*memory) {
+	t.Helper()
+	for range n {
+		record := states[0].record(fmt.Sprint("of epoch ", l.Epoch()))
+		at, err := l.Append([]byte(record))
+		require.NoError(t, err)
+		for _, s := range states {
+			require.NoError(t, s.Apply([][]byte{[]byte(record)}, at))
+		}
+	}
+}
+
 // TestTakeIgnoresAnEarlierAttempt: the lease is counted from before the take that
 // is stored was sent.
 func TestTakeIgnoresAnEarlierAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers := replicatedtest.New(1, replicatedtest.Faults{})
 		o := options(t.Context(), "a")
-		take(t, servers.Stream("a", 0), 0, o)
+		take(t, servers.Stream("a", 1), 0, o)
 		o.Attempt++
-		if _, err := replicated.Take(t.Context(), servers.Stream("a", 0), 0, o); !errors.Is(err, checkpoint.ErrNotOwner) {
+		if _, err := replicated.Take(t.Context(), servers.Stream("a", 1), 0, o); !errors.Is(err, checkpoint.ErrNotOwner) {
 			t.Errorf("the second attempt: %v", err)
 		}
 	})
@@ -60,22 +74,22 @@ func TestTake(t *testing.T) {
 	}{
 		{"an empty log", func(*testing.T, *replicatedtest.Servers) uint64 { return 0 }, 1, nil},
 		{"a log with an owner that is quiet", func(t *testing.T, s *replicatedtest.Servers) uint64 {
-			l := take(t, s.Stream("a", 0), 0, options(t.Context(), "a"))
+			l := take(t, s.Stream("a", 1), 0, options(t.Context(), "a"))
 			return appendRecord(t, l, "x")
 		}, 2, nil},
 		{"a log whose owner appended since", func(t *testing.T, s *replicatedtest.Servers) uint64 {
-			l := take(t, s.Stream("a", 0), 0, options(t.Context(), "a"))
+			l := take(t, s.Stream("a", 1), 0, options(t.Context(), "a"))
 			return appendRecord(t, l, "x") - 1
 		}, 0, checkpoint.ErrNotOwner},
 		{"a log that somebody else has just taken", func(t *testing.T, s *replicatedtest.Servers) uint64 {
-			take(t, s.Stream("a", 0), 0, options(t.Context(), "a"))
+			take(t, s.Stream("a", 1), 0, options(t.Context(), "a"))
 			return 0
 		}, 0, checkpoint.ErrNotOwner},
 		{"a log that is shorter", func(*testing.T, *replicatedtest.Servers) uint64 { return 5 }, 0, replicated.ErrLogLost},
 		{"a log whose messages are all purged", func(t *testing.T, s *replicatedtest.Servers) uint64 {
-			l := take(t, s.Stream("a", 0), 0, options(t.Context(), "a"))
+			l := take(t, s.Stream("a", 1), 0, options(t.Context(), "a"))
 			last := appendRecord(t, l, "x")
-			require.NoError(t, s.Stream("a", 0).Purge(t.Context(), last+1))
+			require.NoError(t, s.Stream("a", 1).Purge(t.Context(), last+1))
 			return last
 		}, 8, nil},
 	} {
@@ -87,7 +101,7 @@ func TestTake(t *testing.T) {
 				if c.epoch == 8 {
 					o.Epoch = 7
 				}
-				l, err := replicated.Take(t.Context(), servers.Stream("b", 0), after, o)
+				l, err := replicated.Take(t.Context(), servers.Stream("b", 1), after, o)
 				require.ErrorIs(t, err, c.want)
 				if err == nil && (l.Offset() != after+1 || l.Epoch() != c.epoch) {
 					t.Errorf("offset %d, epoch %d; want %d, %d", l.Offset(), l.Epoch(), after+1, c.epoch)
@@ -106,23 +120,23 @@ func TestAppendFails(t *testing.T) {
 	}{
 		{"another owner took the log", func(t *testing.T, s *replicatedtest.Servers, last uint64) {
 			o := options(context.Background(), "b")
-			if _, err := replicated.Take(context.Background(), s.Stream("b", 0), last, o); err != nil {
+			if _, err := replicated.Take(context.Background(), s.Stream("b", 1), last, o); err != nil {
 				t.Fatal(err)
 			}
 		}, checkpoint.ErrNotOwner, "b.2.1.1/1"},
-		{"the log lost its end", func(_ *testing.T, s *replicatedtest.Servers, last uint64) { s.Forget(0, last-1) }, replicated.ErrLogLost, "not"},
+		{"the log lost its end", func(_ *testing.T, s *replicatedtest.Servers, last uint64) { s.Forget(1, last-1) }, replicated.ErrLogLost, "not"},
 		{"the servers cannot be reached", func(_ *testing.T, s *replicatedtest.Servers, _ uint64) { s.Cut("a", true) }, context.DeadlineExceeded, "not known"},
 		{"the servers do not answer", func(_ *testing.T, s *replicatedtest.Servers, _ uint64) {
 			s.SetFaults(replicatedtest.Faults{LoseAnswers: 1, FailReads: 1})
 		}, context.DeadlineExceeded, "no answer"},
-		{"the stream has no leader", func(_ *testing.T, s *replicatedtest.Servers, _ uint64) { s.ChangeLeader(0, time.Hour) }, context.DeadlineExceeded, "no responders"},
+		{"the stream has no leader", func(_ *testing.T, s *replicatedtest.Servers, _ uint64) { s.ChangeLeader(1, time.Hour) }, context.DeadlineExceeded, "no responders"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				servers := replicatedtest.New(1, replicatedtest.Faults{})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				l := take(t, servers.Stream("a", 0), 0, options(ctx, "a"))
+				l := take(t, servers.Stream("a", 1), 0, options(ctx, "a"))
 				last := appendRecord(t, l, "x")
 				c.fault(t, servers, last)
 				_, err := l.Append([]byte("y"))
@@ -130,7 +144,7 @@ func TestAppendFails(t *testing.T) {
 				if c.want != replicated.ErrLogLost && !strings.Contains(err.Error(), c.text) {
 					t.Errorf("error %q, want %q in it", err, c.text)
 				}
-				stored := len(servers.Messages(0))
+				stored := len(servers.Messages(1))
 				servers.Cut("a", false)
 				servers.SetFaults(replicatedtest.Faults{})
 				time.Sleep(time.Hour)
@@ -138,7 +152,7 @@ func TestAppendFails(t *testing.T) {
 					t.Errorf("the next record: %v, want the same error", again)
 				}
 				require.ErrorIs(t, l.Release(t.Context()), err)
-				if n := len(servers.Messages(0)); n != stored {
+				if n := len(servers.Messages(1)); n != stored {
 					t.Errorf("%d messages were stored after the error", n-stored)
 				}
 			})
@@ -155,15 +169,15 @@ func TestAppendEndsIfTheMessageBeforeIsGone(t *testing.T) {
 				servers := replicatedtest.New(1, replicatedtest.Faults{})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				l := take(t, servers.Stream("a", 0), 0, options(ctx, "a"))
+				l := take(t, servers.Stream("a", 1), 0, options(ctx, "a"))
 				last := appendRecord(t, l, "x")
 				time.Sleep(10 * time.Second)
 				if late {
-					if _, err := publish(t, servers.Stream("b", 0), last, replicated.Message{ID: "b.0.1.1/1", Kind: replicated.KindRecord}); err != nil {
+					if _, err := publish(t, servers.Stream("b", 1), last, replicated.Message{ID: "b.0.1.1/1", Kind: replicated.KindRecord}); err != nil {
 						t.Fatal(err)
 					}
 				}
-				require.NoError(t, servers.Stream("a", 0).Purge(t.Context(), last+1))
+				require.NoError(t, servers.Stream("a", 1).Purge(t.Context(), last+1))
 				_, err := l.Append([]byte("y"))
 				if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "is gone; it is not known") {
 					t.Errorf("error %v", err)
@@ -180,16 +194,16 @@ func TestLateMessages(t *testing.T) {
 		t.Run(id, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				servers := replicatedtest.New(1, replicatedtest.Faults{})
-				take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
-				b := take(t, servers.Stream("b", 0), 1, options(t.Context(), "b"))
-				if _, err := publish(t, servers.Stream("a", 0), 2, replicated.Message{ID: id, Kind: replicated.KindRecord, Data: []byte("late")}); err != nil {
+				take(t, servers.Stream("a", 1), 0, options(t.Context(), "a"))
+				b := take(t, servers.Stream("b", 1), 1, options(t.Context(), "b"))
+				if _, err := publish(t, servers.Stream("a", 1), 2, replicated.Message{ID: id, Kind: replicated.KindRecord, Data: []byte("late")}); err != nil {
 					t.Fatal(err)
 				}
 				if offset := appendRecord(t, b, "x"); offset != 4 {
 					t.Errorf("offset %d, want 4", offset)
 				}
 				var messages []replicated.Message
-				for _, m := range servers.Messages(0) {
+				for _, m := range servers.Messages(1) {
 					messages = append(messages, m.Message)
 				}
 				records, err := replicated.ReadAll(messages)
@@ -215,11 +229,11 @@ func TestLease(t *testing.T) {
 		o := options(t.Context(), "a")
 		o.Lease = &got
 		o.Metrics.Resent = func(int, error) { resent++ }
-		l := take(t, servers.Stream("a", 0), 0, o)
+		l := take(t, servers.Stream("a", 1), 0, o)
 		time.Sleep(time.Second)
-		servers.ChangeLeader(0, time.Minute)
+		servers.ChangeLeader(1, time.Minute)
 		last := appendRecord(t, l, "")
-		take(t, servers.Stream("b", 0), last, options(t.Context(), "b"))
+		take(t, servers.Stream("b", 1), last, options(t.Context(), "b"))
 		_, err := l.Append(nil)
 		require.ErrorIs(t, err, checkpoint.ErrNotOwner)
 		if len(got) != 2 || got[0] != 0 || got[1] != time.Second {

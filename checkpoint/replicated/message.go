@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +15,7 @@ import (
 const (
 	KindTake    = "take"    // a member becomes the owner
 	KindRecord  = "record"  // of a store
-	KindRenew   = "renew"   // changes nothing
+	KindRenew   = "renew"   // changes nothing, and may describe the owner
 	KindRelease = "release" // the owner's last
 )
 
@@ -63,77 +62,78 @@ func parseID(s string) (id messageID, ok bool) {
 	return id, id.String() == s // no number was too large
 }
 
+// Owner is what the owner of a log says of itself, for people and for those who want to reach it.
+type Owner struct {
+	Member  string `json:"member,omitempty"`
+	Version string `json:"version,omitempty"`
+	URL     string `json:"url,omitempty"`    // of its admin interface; empty: nobody can reach it
+	Config  string `json:"config,omitempty"` // a hash of its configuration
+}
+
 // taken is the content of a take.
 type taken struct {
 	Format byte `json:"format"` // of the records that follow
 	Layout byte `json:"layout"` // of the owner's state
 	// After is the ID of the message before the take, whatever has become of that; empty: there
 	// is none, or it is not known. Who read another one has another history than the owner.
-	After string `json:"after,omitempty"`
-	// Origin identifies the history of the log: see trail.
-	Origin []string `json:"origin,omitempty"`
-	// Recovered is the snapshot from which the records after this take lead on, instead of from
-	// the records before it: see Recover. Its offset and trail are still the state's.
-	Recovered *Snapshot `json:"recovered,omitempty"`
+	After      string `json:"after,omitempty"`
+	Cluster    string `json:"cluster,omitempty"` // with Generation the identity of the log
+	Generation uint64 `json:"generation,omitempty"`
+	// Moved is the generation in which the cluster goes on: nothing behind this take counts.
+	Moved uint64 `json:"moved,omitempty"`
+	Owner Owner  `json:"owner,omitzero"`
 }
 
-func (t taken) encode() []byte {
-	b, _ := json.Marshal(t) // nothing of it can fail to be encoded
+// Bounds of what is read, which are far above what an owner writes.
+const (
+	maxTaken = 64 << 10
+	maxOwner = 32 << 10
+)
+
+// encode returns v as JSON. Nothing of it can fail to be encoded.
+func encode(v any) []byte {
+	b, _ := json.Marshal(v)
 	return b
 }
 
-// trail identifies the message at the offset of a copy of a log and the history of the log
-// (checkpoint.Point.Trail). If the servers lose the end of the log and others append to it,
-// sequence numbers are reused, and only the IDs reveal the other history.
-type trail struct {
-	id string // of the message; empty: unknown, and so is origin
-	// origin has the identity of the cluster, then that of each recovery of the log, the latest
-	// last; empty: unknown.
-	origin []string
+// Identity is that of a log. The zero value is an unknown one.
+type Identity struct {
+	Cluster    string // an ID without spaces; not the name
+	Generation uint64 // from 1 on
 }
 
-// maxOrigin limits the length of an origin: a large trail slows down opening the file.
-const maxOrigin = 8
+func (i Identity) String() string {
+	return fmt.Sprintf("cluster %.100s, generation %d", i.Cluster, i.Generation)
+}
+
+// IdentityOf returns the identity of the log to which a state belongs.
+func IdentityOf(at checkpoint.Point) Identity { return parseTrail(at.Trail).Identity }
+
+// trail identifies the message at the offset of a copy of a log, and the log
+// (checkpoint.Point.Trail). If the servers lose the end of the log and others append to it,
+// sequence numbers are reused, and only the IDs reveal that.
+type trail struct {
+	id string // of the message; empty: unknown
+	Identity
+}
 
 // parseTrail is the inverse of String.
 func parseTrail(s string) (t trail) {
-	if fields := strings.Fields(s); len(fields) > 0 {
-		t.id, t.origin = fields[0], fields[1:]
+	fields := strings.Fields(s)
+	if len(fields) > 0 {
+		t.id = fields[0]
+	}
+	if len(fields) == 3 {
+		if n, err := strconv.ParseUint(fields[2], 10, 64); err == nil {
+			t.Identity = Identity{fields[1], n}
+		}
 	}
 	return t
 }
 
-func (t trail) String() string { return strings.Join(append([]string{t.id}, t.origin...), " ") }
-
-// at returns the trail at another message of the same history.
-func (t trail) at(id string) trail {
-	t.id = id
-	return t
-}
-
-// recovered returns the trail of the history that a recovery begins.
-func (t trail) recovered(recovery string) trail {
-	if len(t.origin) == 0 {
-		return t
+func (t trail) String() string {
+	if t.Identity == (Identity{}) {
+		return t.id
 	}
-	if len(t.origin) == maxOrigin {
-		t.origin = slices.Delete(slices.Clone(t.origin), 1, 2)
-	}
-	t.origin = append(slices.Clone(t.origin), recovery)
-	return t
-}
-
-// ClusterOf returns the identity of the cluster to which a state belongs; empty: unknown.
-func ClusterOf(state checkpoint.Point) string {
-	if t := parseTrail(state.Trail); len(t.origin) > 0 {
-		return t.origin[0]
-	}
-	return ""
-}
-
-// Superseded reports whether Recover has continued the log from another state since, according
-// to a snapshot of the log.
-func Superseded(state checkpoint.Point, s Snapshot) bool {
-	old, now := parseTrail(state.Trail).origin, parseTrail(s.Trail).origin
-	return len(old) > 0 && len(now) > 0 && old[0] == now[0] && !slices.Contains(old, now[len(now)-1])
+	return fmt.Sprintf("%s %s %d", t.id, t.Cluster, t.Generation)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"testing"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/test/require"
 )
 
@@ -17,6 +18,24 @@ func FuzzID(f *testing.F) {
 			t.Errorf("%q is read as %+v", s, id)
 		}
 	})
+}
+
+func TestTrail(t *testing.T) {
+	for s, want := range map[string]trail{
+		"":                 {},
+		"a.1.2.1/1":        {id: "a.1.2.1/1"},
+		"a.1.2.1/1 c0 7":   {"a.1.2.1/1", Identity{"c0", 7}},
+		"a.1.2.1/1 c0":     {id: "a.1.2.1/1"},
+		"a.1.2.1/1 c0 x 7": {id: "a.1.2.1/1"},
+		"a.1.2.1/1 c0 x":   {id: "a.1.2.1/1"},
+	} {
+		if got := parseTrail(s); got != want || IdentityOf(checkpoint.Point{Trail: s}) != want.Identity {
+			t.Errorf("%q is read as %+v, want %+v", s, got, want)
+		}
+		if again := parseTrail(want.String()); again != want {
+			t.Errorf("%+v is written as %q", want, want)
+		}
+	}
 }
 
 // FuzzReader feeds messages that nobody wrote.

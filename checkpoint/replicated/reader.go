@@ -2,6 +2,7 @@ package replicated
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -15,14 +16,13 @@ import (
 // a record that its owner never completed, and messages of others than the last owner that
 // took the log.
 type reader struct {
-	decoder *zstd.Decoder
-	owner   string // of the last take; empty: not known yet
-	epoch   uint64
-	term    time.Duration // of the owner's lease; 0: not known
-	last    string        // ID of the last message; empty: not known
-	origin  []string      // of the trail; empty: not known
-
-	recovered *Snapshot // from which a take continued the log, and with it ErrDiverged; nil: none did
+	decoder     *zstd.Decoder
+	owner       string // of the last take; empty: not known yet
+	epoch       uint64
+	term        time.Duration // of the owner's lease; 0: not known
+	last        string        // ID of the last message; empty: not known
+	log         Identity      // zero: not known
+	description Owner         // the newest description of the owner
 
 	id    messageID // of the last part in chain
 	kind  string
@@ -48,7 +48,7 @@ func newReader() (*reader, error) {
 func (r *reader) close() { r.decoder.Close() }
 
 // read adds a message and returns the record that it completes, if it does. It keeps m. The
-// error is checkpoint.ErrNewer, ErrDiverged or ErrLogLost.
+// error is checkpoint.ErrNewer, ErrDiverged, ErrLogLost or ErrMoved.
 func (r *reader) read(seq uint64, m Message) (e entry, complete bool, err error) {
 	before := r.last
 	r.last = m.ID
@@ -80,10 +80,12 @@ func (r *reader) read(seq uint64, m Message) (e entry, complete bool, err error)
 			err = fmt.Errorf("%w: message %d cannot be decompressed: %w", ErrDiverged, seq, err)
 		}
 	case KindTake:
-		err = r.readTake(data, seq, m.ID, before)
-	case KindRenew, KindRelease:
+		err = r.readTake(data, before)
+	case KindRenew:
+		r.describe(data)
+	case KindRelease:
 	default:
-		err = fmt.Errorf("%w: message %d is a %.20q", checkpoint.ErrNewer, seq, m.Kind)
+		err = fmt.Errorf("%w: message %d is a %.20q: install version %.100q", checkpoint.ErrNewer, seq, m.Kind, r.description.Version)
 	}
 	return e, err == nil, err
 }
@@ -105,29 +107,46 @@ func (r *reader) add(id messageID, m Message) bool {
 // drop drops the parts of a record that will not be completed.
 func (r *reader) drop() { r.chain, r.bytes = nil, 0 }
 
-// readTake reads the content of a take. It returns checkpoint.ErrNewer if this version cannot
-// apply the records behind the take, ErrDiverged if they continue a snapshot, and ErrLogLost if
-// they continue another message than before, or belong to another cluster.
-func (r *reader) readTake(take []byte, seq uint64, id, before string) error {
-	var t taken
-	if err := json.Unmarshal(take, &t); err != nil {
-		return fmt.Errorf("%w: its take of the log cannot be read: %w", checkpoint.ErrNewer, err)
+// describe notes what a renewal says of the owner, if it does.
+func (r *reader) describe(renewal []byte) {
+	var o Owner
+	if len(renewal) <= maxOwner && json.Unmarshal(renewal, &o) == nil {
+		r.description = o
 	}
-	if t.Format > checkpoint.RecordFormat || t.Layout > checkpoint.Layout {
-		return fmt.Errorf("%w: it owns the log (format %d, layout %d; this version reads up to %d and %d)", checkpoint.ErrNewer, t.Format, t.Layout, checkpoint.RecordFormat, checkpoint.Layout)
+}
+
+// readTaken returns the content of a take that is one message.
+func readTaken(m Message) (t taken, ok bool) {
+	if m.Kind != KindTake || len(m.Data) > maxTaken {
+		return t, false
 	}
-	if t.Recovered != nil {
-		snapshot := t.Recovered.takenAt(seq, id)
-		r.recovered = &snapshot
-		return fmt.Errorf("%w: message %d continued it from a snapshot, after its end was lost", ErrDiverged, seq)
-	}
-	if t.After != "" && before != "" && t.After != before {
+	return t, json.Unmarshal(m.Data, &t) == nil
+}
+
+// movedTo returns the error for a log that was retired.
+func movedTo(generation uint64) error {
+	return fmt.Errorf("%w: the cluster goes on in generation %d", ErrMoved, generation)
+}
+
+// readTake reads the content of a take. It returns ErrMoved if nothing behind the take counts,
+// checkpoint.ErrNewer if this version cannot apply the records behind it, and ErrLogLost if
+// they continue another message than before, or belong to another log.
+func (r *reader) readTake(data []byte, before string) error {
+	t, ok := readTaken(Message{Kind: KindTake, Data: data})
+	of := Identity{t.Cluster, t.Generation}
+	switch {
+	case !ok:
+		return fmt.Errorf("%w: its take of the log cannot be read", checkpoint.ErrNewer)
+	case t.Moved != 0:
+		return movedTo(t.Moved)
+	case t.Format > checkpoint.RecordFormat || t.Layout > checkpoint.Layout:
+		return fmt.Errorf("%w: it owns the log (format %d, layout %d; this version reads up to %d and %d): install version %.100q", checkpoint.ErrNewer, t.Format, t.Layout, checkpoint.RecordFormat, checkpoint.Layout, t.Owner.Version)
+	case t.After != "" && before != "" && t.After != before:
 		return fmt.Errorf("%w: its owner took it behind message %.100q, not behind %q", ErrLogLost, t.After, before)
+	case r.log != (Identity{}) && of != (Identity{}) && r.log != of:
+		return fmt.Errorf("%w: it is the log of %v, not of %v", ErrLogLost, of, r.log)
 	}
-	if len(r.origin) > 0 && len(t.Origin) > 0 && r.origin[0] != t.Origin[0] {
-		return fmt.Errorf("%w: it belongs to the cluster %.100q, not to %q", ErrLogLost, t.Origin[0], r.origin[0])
-	}
-	r.origin = t.Origin
+	r.log, r.description = cmp.Or(of, r.log), t.Owner
 	return nil
 }
 

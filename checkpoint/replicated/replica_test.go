@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/checkpoint/replicated"
 )
 
 // memory is a replica in memory. Its records are numbered from 1 on: a record fits the state
@@ -17,6 +18,14 @@ type memory struct {
 	records []string
 	offset  uint64
 	trail   string
+}
+
+// empty empties the replica, and returns it.
+func (m *memory) empty() (replicated.Replica, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.records, m.offset, m.trail = nil, 0, ""
+	return m, nil
 }
 
 // record returns the record that fits the state, with some text.

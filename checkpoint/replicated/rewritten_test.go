@@ -20,13 +20,13 @@ func TestRewrittenLog(t *testing.T) {
 		t.Run(fmt.Sprint(records, " records of another owner"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				servers := replicatedtest.New(1, replicatedtest.Faults{})
-				a := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+				a := take(t, servers.Stream("a", 1), 0, options(t.Context(), "a"))
 				for range 10 {
 					appendRecord(t, a, "x")
 				}
 				time.Sleep(10 * time.Second)
-				servers.Forget(0, 6)
-				c := take(t, servers.Stream("c", 0), 6, options(t.Context(), "c"))
+				servers.Forget(1, 6)
+				c := take(t, servers.Stream("c", 1), 6, options(t.Context(), "c"))
 				for range records {
 					appendRecord(t, c, "y")
 				}
@@ -49,7 +49,7 @@ func TestRewrittenLog(t *testing.T) {
 func recordsOfC(t *testing.T, servers *replicatedtest.Servers) (n int, err error) {
 	t.Helper()
 	var messages []replicated.Message
-	for _, m := range servers.Messages(0) {
+	for _, m := range servers.Messages(1) {
 		messages = append(messages, m.Message)
 	}
 	records, err := replicated.ReadAll(messages)
@@ -66,22 +66,22 @@ func recordsOfC(t *testing.T, servers *replicatedtest.Servers) (n int, err error
 func TestTakeOfARewrittenLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers := replicatedtest.New(1, replicatedtest.Faults{})
-		a := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+		a := take(t, servers.Stream("a", 1), 0, options(t.Context(), "a"))
 		appendRecord(t, a, "x")
-		r := &memory{offset: a.Offset(), trail: "a.1.2.1/1 " + cluster}
-		f, stop := follow(t, servers.Stream("b", 0), r)
+		r := &memory{offset: a.Offset(), trail: "a.1.2.1/1 c0ffee 1"}
+		f, stop := follow(t, servers.Stream("b", 1), r)
 		last := appendRecord(t, a, "1:x")
 		synctest.Wait()
 		st := f.Status()
 		_ = stop()
-		if st.Seen != last || st.Trail != "a.1.3.1/1 "+cluster {
+		if st.Seen != last || st.Trail != "a.1.3.1/1 c0ffee 1" {
 			t.Fatalf("status %+v", st)
 		}
-		servers.Forget(0, last-1)
-		take(t, servers.Stream("c", 0), last-1, options(t.Context(), "c"))
+		servers.Forget(1, last-1)
+		take(t, servers.Stream("c", 1), last-1, options(t.Context(), "c"))
 		o := options(t.Context(), "b")
 		o.Trail = st.Trail
-		_, err := replicated.Take(t.Context(), servers.Stream("b", 0), st.Seen, o)
+		_, err := replicated.Take(t.Context(), servers.Stream("b", 1), st.Seen, o)
 		require.ErrorIs(t, err, replicated.ErrLogLost)
 	})
 }

@@ -22,9 +22,9 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// filled returns a state of n records of some bytes that do not compress, at an offset.
+// filled returns a state of n records of some bytes that do not compress, at an offset of a log.
 func filled(n, bytes int, offset uint64) *memory {
-	m := &memory{offset: offset}
+	m := &memory{offset: offset, trail: "a c0ffee 1"}
 	random := rand.New(rand.NewPCG(1, offset))
 	for range n {
 		m.records = append(m.records, m.record(noise(random, bytes)))
@@ -33,13 +33,10 @@ func filled(n, bytes int, offset uint64) *memory {
 }
 
 // restored returns the state of the last snapshot, or of the one before.
-func restored(t *testing.T, log replicated.Stream, s replicated.Snapshots) (*memory, replicated.Snapshot) {
+func restored(t *testing.T, s replicated.Snapshots) (*memory, replicated.Snapshot) {
 	t.Helper()
-	var r *memory
-	snapshot, err := replicated.Restore(t.Context(), log, s, func() (replicated.Replica, error) {
-		r = &memory{}
-		return r, nil
-	})
+	r := &memory{}
+	snapshot, err := replicated.Restore(t.Context(), s, identity, r.empty)
 	require.NoError(t, err)
 	return r, snapshot
 }
@@ -64,18 +61,17 @@ func TestSnapshots(t *testing.T) {
 	type stores func(t *testing.T) (replicated.Stream, replicated.Snapshots)
 	for name, open := range map[string]stores{
 		"JetStream": func(t *testing.T) (replicated.Stream, replicated.Snapshots) {
-			j := openJetStream(t, startServer(t, nil), one)
-			return j.Stream(0), j.Snapshots(0)
+			return openGeneration(t, openJetStream(t, startServer(t, nil), one))
 		},
 		"fake": func(*testing.T) (replicated.Stream, replicated.Snapshots) {
 			s := replicatedtest.New(1, replicatedtest.Faults{})
-			return s.Stream("a", 0), s.Snapshots("a", 0)
+			return s.Stream("a", 1), s.Snapshots("a", 1)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			log, s := open(t)
-			_, err := replicated.Restore(t.Context(), log, s, nil)
+			_, err := replicated.Restore(t.Context(), s, identity, nil)
 			require.ErrorIs(t, err, replicated.ErrNoSnapshot)
 			for i := range uint64(40) {
 				if _, err := publish(t, log, i, replicated.Message{ID: "a"}); err != nil {
@@ -85,7 +81,7 @@ func TestSnapshots(t *testing.T) {
 			for i, state := range []*memory{filled(0, 0, 10), filled(3, 10, 20), filled(20, 1<<20, 30), filled(2, 3, 40)} {
 				written, err := replicated.WriteSnapshot(t.Context(), log, s, state, noon)
 				require.NoError(t, err)
-				got, snapshot := restored(t, log, s)
+				got, snapshot := restored(t, s)
 				wantState(t, got, state)
 				if snapshot != written || snapshot.Offset != state.offset || !snapshot.Time.Equal(noon) {
 					t.Errorf("restored %+v, written %+v", snapshot, written)
@@ -113,17 +109,17 @@ func TestRestoreFallsBack(t *testing.T) {
 	}{
 		{"both can be read", func(*testing.T, *replicatedtest.Servers, replicated.Pointer) {}, 20},
 		{"the last is damaged", func(_ *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
-			s.Damage(0, p.Last.Object)
+			s.Damage(1, p.Last.Object)
 		}, 10},
 		{"the last is gone", func(t *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
-			_ = s.Snapshots("a", 0).Remove(t.Context(), p.Last.Object)
+			_ = s.Snapshots("a", 1).Remove(t.Context(), p.Last.Object)
 		}, 10},
 		{"chunks were written twice", func(t *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
-			_ = s.Snapshots("a", 0).Write(t.Context(), p.Last.Object, 0, []byte("again"))
+			_ = s.Snapshots("a", 1).Write(t.Context(), p.Last.Object, 0, []byte("again"))
 		}, 20},
 		{"both are damaged", func(_ *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
-			s.Damage(0, p.Last.Object)
-			s.Damage(0, p.Previous.Object)
+			s.Damage(1, p.Last.Object)
+			s.Damage(1, p.Previous.Object)
 		}, 0},
 		{"the pointer has another size", func(t *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
 			p.Last.Plain--
@@ -138,7 +134,7 @@ func TestRestoreFallsBack(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			servers := replicatedtest.New(1, replicatedtest.Faults{MaxData: 100})
-			log, s := servers.Stream("a", 0), servers.Snapshots("a", 0)
+			log, s := servers.Stream("a", 1), servers.Snapshots("a", 1)
 			for offset := uint64(10); offset <= 20; offset += 10 {
 				if _, err := replicated.WriteSnapshot(t.Context(), log, s, filled(50, 20, offset), noon); err != nil {
 					t.Fatal(err)
@@ -147,11 +143,8 @@ func TestRestoreFallsBack(t *testing.T) {
 			p, _, err := s.Pointer(t.Context())
 			require.NoError(t, err)
 			c.damage(t, servers, p)
-			var r *memory
-			snapshot, err := replicated.Restore(t.Context(), log, s, func() (replicated.Replica, error) {
-				r = &memory{}
-				return r, nil
-			})
+			r := &memory{}
+			snapshot, err := replicated.Restore(t.Context(), s, identity, r.empty)
 			if (err != nil) != (c.want == 0) || snapshot.Offset != c.want || r.Offset() != c.want {
 				t.Errorf("restored up to %d, replica at %d, error %v; want %d", snapshot.Offset, r.Offset(), err, c.want)
 			}
@@ -164,8 +157,8 @@ func TestRestoreFallsBack(t *testing.T) {
 
 func setPointer(t *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
 	t.Helper()
-	_, revision, err := s.Snapshots("a", 0).Pointer(t.Context())
-	require.NoError(t, errors.Join(err, s.Snapshots("a", 0).SetPointer(t.Context(), p, revision)))
+	_, revision, err := s.Snapshots("a", 1).Pointer(t.Context())
+	require.NoError(t, errors.Join(err, s.Snapshots("a", 1).SetPointer(t.Context(), p, revision)))
 }
 
 // TestFollowersMakeSnapshots checks that a log with two followers does not grow for ever, and
@@ -175,8 +168,8 @@ func TestFollowersMakeSnapshots(t *testing.T) {
 		servers := replicatedtest.New(1, replicatedtest.Faults{})
 		var made atomic.Int64
 		for _, name := range []string{"b", "c"} {
-			f := replicated.NewFollower(servers.Stream(name, 0), &memory{}, replicated.FollowerOptions{
-				Clock: replicatedtest.NewClock(1), Snapshots: servers.Snapshots(name, 0),
+			f := replicated.NewFollower(servers.Stream(name, 1), &memory{}, replicated.FollowerOptions{
+				Clock: replicatedtest.NewClock(1), Snapshots: servers.Snapshots(name, 1),
 				Snapshot: replicated.SnapshotterOptions{Reluctant: name == "c", Messages: 100, Made: func(_ replicated.Snapshot, _ time.Duration, err error) {
 					made.Add(1)
 					if err != nil {
@@ -186,7 +179,7 @@ func TestFollowersMakeSnapshots(t *testing.T) {
 			})
 			go f.Run(t.Context())
 		}
-		log := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+		log := take(t, servers.Stream("a", 1), 0, options(t.Context(), "a"))
 		for i := range 1000 {
 			appendRecord(t, log, fmt.Sprintf("%d:%s", i+1, strings.Repeat("x", 100)))
 			time.Sleep(time.Second)
@@ -194,10 +187,10 @@ func TestFollowersMakeSnapshots(t *testing.T) {
 		if n := made.Load(); n < 8 || n > 11 {
 			t.Errorf("%d snapshots were made, want 10", n)
 		}
-		if n := len(servers.Messages(0)); n > 250 {
+		if n := len(servers.Messages(1)); n > 250 {
 			t.Errorf("the log has %d messages", n)
 		}
-		if n := len(objects(t, servers.Snapshots("a", 0))); n > 2 {
+		if n := len(objects(t, servers.Snapshots("a", 1))); n > 2 {
 			t.Errorf("%d objects", n)
 		}
 	})
@@ -208,11 +201,13 @@ func TestFollowersMakeSnapshots(t *testing.T) {
 func TestNoSnapshotsOfAWrongReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers := replicatedtest.New(1, replicatedtest.Faults{})
-		log := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+		log := take(t, servers.Stream("a", 1), 0, options(t.Context(), "a"))
 		state := &memory{}
 		grow(t, log, 10, state)
-		f := replicated.NewFollower(servers.Stream("b", 0), filled(9, 1, log.Offset()), replicated.FollowerOptions{
-			Clock: replicatedtest.NewClock(1), Snapshots: servers.Snapshots("b", 0), Snapshot: replicated.SnapshotterOptions{Messages: 1},
+		wrong := filled(9, 1, log.Offset())
+		wrong.trail = ""
+		f := replicated.NewFollower(servers.Stream("b", 1), wrong, replicated.FollowerOptions{
+			Clock: replicatedtest.NewClock(1), Snapshots: servers.Snapshots("b", 1), Snapshot: replicated.SnapshotterOptions{Messages: 1},
 		})
 		ended := make(chan error, 1)
 		go func() { ended <- f.Run(t.Context()) }()
@@ -222,7 +217,7 @@ func TestNoSnapshotsOfAWrongReplica(t *testing.T) {
 		}
 		grow(t, log, 1, state)
 		require.ErrorIs(t, <-ended, replicated.ErrDiverged)
-		if objects := objects(t, servers.Snapshots("a", 0)); len(objects) > 0 {
+		if objects := objects(t, servers.Snapshots("a", 1)); len(objects) > 0 {
 			t.Errorf("objects %v", objects)
 		}
 	})
@@ -240,7 +235,7 @@ func (p snapshotPlan) run(t *testing.T) string {
 	random := rand.New(rand.NewPCG(p.seed, 1))
 	servers := replicatedtest.New(p.seed, replicatedtest.Faults{})
 	sabotage := replicatedtest.Faults{PurgeBeyond: p.faults.PurgeBeyond}
-	log := take(t, servers.Stream("a", 0), 0, options(t.Context(), "a"))
+	log := take(t, servers.Stream("a", 1), 0, options(t.Context(), "a"))
 	state := &memory{}
 	for range p.steps {
 		servers.SetFaults(sabotage)
@@ -252,10 +247,10 @@ func (p snapshotPlan) run(t *testing.T) string {
 		}
 		servers.SetFaults(p.faults)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(20_000))*time.Millisecond)
-		_, err := replicated.WriteSnapshot(ctx, servers.Stream("b", 0), servers.Snapshots("b", 0), state, noon)
+		_, err := replicated.WriteSnapshot(ctx, servers.Stream("b", 1), servers.Snapshots("b", 1), state, noon)
 		cancel()
 		servers.SetFaults(sabotage)
-		if objects := objects(t, servers.Snapshots("c", 0)); err == nil && len(objects) > 2 {
+		if objects := objects(t, servers.Snapshots("c", 1)); err == nil && len(objects) > 2 {
 			return fmt.Sprintf("%d objects after a snapshot", len(objects))
 		}
 		if broken := restorable(t, servers, state); broken != "" {
@@ -267,21 +262,21 @@ func (p snapshotPlan) run(t *testing.T) string {
 
 // restorable checks that the state can be made of each snapshot and the log behind it.
 func restorable(t *testing.T, servers *replicatedtest.Servers, want *memory) string {
-	p, _, err := servers.Snapshots("c", 0).Pointer(t.Context())
+	p, _, err := servers.Snapshots("c", 1).Pointer(t.Context())
 	if err != nil {
 		return err.Error()
 	}
 	for _, snapshot := range []replicated.Snapshot{p.Last, p.Previous} {
 		r := &memory{}
 		if snapshot.Object != "" {
-			if err := replicated.RestoreOne(t.Context(), servers.Snapshots("c", 0), snapshot, r); err != nil {
+			if err := replicated.RestoreOne(t.Context(), servers.Snapshots("c", 1), snapshot, r); err != nil {
 				return err.Error()
 			}
-		} else if p.Generation > 1 {
+		} else if p.Number > 1 {
 			return "there is one snapshot only"
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		f := replicated.NewFollower(servers.Stream("c", 0), r, replicated.FollowerOptions{Clock: replicatedtest.NewClock(1)})
+		f := replicated.NewFollower(servers.Stream("c", 1), r, replicated.FollowerOptions{Clock: replicatedtest.NewClock(1)})
 		ended := make(chan error, 1)
 		go func() { ended <- f.Run(ctx) }()
 		err := f.CatchUp(ctx, want.Offset())

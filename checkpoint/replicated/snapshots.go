@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,18 +31,20 @@ const (
 )
 
 // WriteSnapshot writes a state down, points to it, and then removes the log and the objects
-// before the previous snapshot. Whatever of this a crash prevents, the next snapshot does. ErrPointerMoved: another member was faster.
+// before the previous snapshot. Whatever of this a crash prevents, the next snapshot does.
+// ErrPointerMoved: another member was faster. ErrDiverged, ErrLogLost: the log does not have the
+// message that the state, or the last snapshot, has.
 func WriteSnapshot(ctx context.Context, log Stream, s Snapshots, d Dumper, wall time.Time) (Snapshot, error) {
 	fail := func(err error) (Snapshot, error) { return Snapshot{}, fmt.Errorf("write a snapshot: %w", err) }
 	old, revision, err := s.Pointer(ctx)
 	if err != nil {
 		return fail(err)
 	}
-	next := Pointer{Generation: old.Generation + 1, Previous: old.Last}
 	if foreign(ctx, log, old.Last) {
-		next.Previous = old.Previous
+		return fail(fmt.Errorf("%w: message %d is another one than that of the last snapshot", ErrLogLost, old.Last.Offset))
 	}
-	next.Last, err = writeObject(ctx, s, objectName(next.Generation), d, wall)
+	next := Pointer{Number: old.Number + 1, Previous: old.Last}
+	next.Last, err = writeObject(ctx, s, objectName(next.Number), d, wall)
 	switch {
 	case err != nil:
 	case foreign(ctx, log, next.Last):
@@ -66,17 +69,18 @@ func WriteSnapshot(ctx context.Context, log Stream, s Snapshots, d Dumper, wall 
 	return next.Last, nil
 }
 
-// objectName returns a new name, with the generation of the pointer that the object is for.
-func objectName(generation uint64) string {
-	return fmt.Sprintf("%d-%s", generation, rand.Text())
+// objectName returns a new name, with the number of the pointer that the object is for.
+func objectName(number uint64) string {
+	return fmt.Sprintf("%d-%s", number, rand.Text())
 }
 
 // writeObject writes a state as an object. The snapshot has the object's name even if it
 // fails.
 func writeObject(ctx context.Context, s Snapshots, object string, d Dumper, wall time.Time) (Snapshot, error) {
-	w := &objectWriter{ctx: ctx, s: s, sum: sha256.New(), chunk: make([]byte, 0, min(defaultPartBytes, s.MaxData()))}
+	w := &objectWriter{ctx: ctx, s: s, sum: sha256.New(), most: min(maxPart, s.MaxData())}
 	w.Object, w.Time = object, wall.UTC().Truncate(time.Second)
-	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(snapshotWindow))
+	chunks := bufio.NewWriterSize(w, w.most)
+	z, err := zstd.NewWriter(chunks, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(snapshotWindow))
 	if err != nil {
 		return w.Snapshot, err
 	}
@@ -95,30 +99,25 @@ func writeObject(ctx context.Context, s Snapshots, object string, d Dumper, wall
 	})
 	w.Offset, w.Trail = at.Offset, at.Trail
 	if err = errors.Join(err, z.Close()); err == nil {
-		err = w.flush()
+		err = chunks.Flush()
 	}
 	w.SHA256 = hex.EncodeToString(w.sum.Sum(nil))
 	return w.Snapshot, err
 }
 
-// objectWriter writes an object in chunks.
+// objectWriter writes an object in chunks of at most so many bytes.
 type objectWriter struct {
 	Snapshot
-	ctx   context.Context
-	s     Snapshots
-	sum   hash.Hash
-	chunk []byte
+	ctx  context.Context
+	s    Snapshots
+	sum  hash.Hash
+	most int
 }
 
 func (w *objectWriter) Write(b []byte) (int, error) {
-	for rest := b; len(rest) > 0; {
-		n := min(len(rest), cap(w.chunk)-len(w.chunk))
-		w.chunk = append(w.chunk, rest[:n]...)
-		rest = rest[n:]
-		if len(w.chunk) == cap(w.chunk) {
-			if err := w.flush(); err != nil {
-				return 0, err
-			}
+	for chunk := range slices.Chunk(b, w.most) {
+		if err := w.write(chunk); err != nil {
+			return 0, err
 		}
 	}
 	return len(b), nil
@@ -127,25 +126,18 @@ func (w *objectWriter) Write(b []byte) (int, error) {
 // writeTries is how often a chunk is written before the snapshot is given up.
 const writeTries = 4
 
-func (w *objectWriter) flush() error {
-	if len(w.chunk) == 0 {
-		return nil
-	}
+func (w *objectWriter) write(chunk []byte) error {
 	var err error
 	for range writeTries {
-		if err = w.s.Write(w.ctx, w.Object, w.Chunks, w.chunk); err == nil || w.ctx.Err() != nil {
+		if err = w.s.Write(w.ctx, w.Object, w.Chunks, chunk); err == nil || w.ctx.Err() != nil {
 			break
 		}
 		pause(w.ctx, time.Second)
 	}
-	if err != nil {
-		return err
-	}
-	w.sum.Write(w.chunk)
+	w.sum.Write(chunk)
 	w.Chunks++
-	w.Bytes += int64(len(w.chunk))
-	w.chunk = w.chunk[:0]
-	return nil
+	w.Bytes += int64(len(chunk))
+	return err
 }
 
 // abandon removes an object that nothing points to, unless ctx has ended: then nobody must
@@ -169,8 +161,8 @@ func tidy(ctx context.Context, log Stream, s Snapshots, p Pointer, before uint64
 		return fmt.Errorf("old ones were not removed: %w", err)
 	}
 	for _, object := range objects {
-		if object == p.Last.Object || object == p.Previous.Object || generationOf(object) > p.Generation {
-			continue // later generations are being written
+		if object == p.Last.Object || object == p.Previous.Object || numberOf(object) > p.Number {
+			continue // later ones are being written
 		}
 		if err := s.Remove(ctx, object); err != nil {
 			return fmt.Errorf("old ones were not removed: %w", err)
@@ -179,9 +171,9 @@ func tidy(ctx context.Context, log Stream, s Snapshots, p Pointer, before uint64
 	return nil
 }
 
-// generationOf returns the generation of the pointer that an object was written for; 0: it
+// numberOf returns the number of the pointer that an object was written for; 0: it
 // has no such name.
-func generationOf(object string) uint64 {
+func numberOf(object string) uint64 {
 	number, _, _ := strings.Cut(object, "-")
 	n, _ := strconv.ParseUint(number, 10, 64)
 	return n
@@ -207,15 +199,18 @@ type Snapshot struct {
 	Time   time.Time `json:"time"`   // by the clock of the member that made it
 }
 
-// Pointer names the snapshots from which a shard can be restored, together with what its log
+// at returns the point of the log that the state has.
+func (s Snapshot) at() checkpoint.Point { return checkpoint.Point{Offset: s.Offset, Trail: s.Trail} }
+
+// Pointer names the snapshots from which a state can be restored, together with what the log
 // has behind them. The second one serves if the first cannot be read.
 type Pointer struct {
-	Generation uint64   `json:"generation"` // grows with each snapshot
-	Last       Snapshot `json:"last"`
-	Previous   Snapshot `json:"previous"`
+	Number   uint64   `json:"number"` // grows with each snapshot
+	Last     Snapshot `json:"last"`
+	Previous Snapshot `json:"previous"`
 }
 
-// Snapshots keeps the snapshots of a shard. An object is a series of chunks; it is complete if
+// Snapshots keeps the snapshots of a log. An object is a series of chunks; it is complete if
 // the pointer has it. The methods are safe for concurrent use, end with their context, and
 // take a bounded time for each chunk.
 type Snapshots interface {
@@ -238,11 +233,11 @@ type Snapshots interface {
 	Remove(ctx context.Context, object string) error
 }
 
-// Restore makes the state of the last snapshot in an empty replica, or of the one before if
-// that cannot be read, or has another history than the log. empty returns an empty replica
-// each time; after an error of Restore the last one has to be deleted. ErrNoSnapshot: empty
-// was not called.
-func Restore(ctx context.Context, log Stream, s Snapshots, empty func() (Replica, error)) (Snapshot, error) {
+// Restore makes the state of the last snapshot of a log in an empty replica, or of the one before
+// if that cannot be read. of is the identity of the log: a snapshot of another one is refused.
+// empty returns an empty replica each time; after an error of Restore the last one has to be
+// deleted. ErrNoSnapshot: empty was not called.
+func Restore(ctx context.Context, s Snapshots, of Identity, empty func() (Replica, error)) (Snapshot, error) {
 	p, _, err := s.Pointer(ctx)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("restore: %w", err)
@@ -250,8 +245,11 @@ func Restore(ctx context.Context, log Stream, s Snapshots, empty func() (Replica
 	err = ErrNoSnapshot
 	var errs []error
 	for _, snapshot := range []Snapshot{p.Last, p.Previous} {
-		if snapshot.Object == "" || foreign(ctx, log, snapshot) {
+		if snapshot.Object == "" {
 			continue
+		}
+		if got := parseTrail(snapshot.Trail).Identity; got != of {
+			return Snapshot{}, fmt.Errorf("restore: snapshot %s is of %v, not of %v", snapshot.Object, got, of)
 		}
 		if err = ctx.Err(); err != nil {
 			break
@@ -332,7 +330,7 @@ func restore(ctx context.Context, s Snapshots, snapshot Snapshot, r Replica) err
 	case err != io.EOF:
 		return err
 	}
-	return r.Apply(g.records, checkpoint.Point{Offset: snapshot.Offset, Trail: snapshot.Trail})
+	return r.Apply(g.records, snapshot.at())
 }
 
 // readObject writes the chunks of a snapshot to w, and checks them.

@@ -30,7 +30,7 @@ const (
 
 // Snapshotter writes a state down as soon as the log behind the last snapshot is as long as that
 // snapshot: so no more is written for snapshots than for the log. A Follower has one; the
-// owner of a shard without followers may run one itself.
+// owner without followers may run one itself.
 type Snapshotter struct {
 	log       Stream
 	snapshots Snapshots

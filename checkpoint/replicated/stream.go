@@ -1,4 +1,4 @@
-// Package replicated keeps a shard's log in a NATS JetStream stream, and makes replicas of
+// Package replicated keeps the log of a cluster in a NATS JetStream stream, and makes replicas of
 // its state.
 //
 // Each message carries the sequence number that the stream's last message must have. That is the
@@ -13,7 +13,8 @@
 //   - Behind a take there are no records of other owners, until the next take.
 //
 // If the servers lose the end of a log, the rest is a state of the past. Owners and replicas
-// that have more detect it, and Recover continues the log from a replica.
+// that have more detect it. The cluster then goes on from a replica, in a new log: the next
+// generation. Within a generation no sequence number is used twice.
 package replicated
 
 import (
@@ -26,9 +27,11 @@ import (
 // Errors that callers act on. They are returned wrapped.
 var (
 	// ErrLogLost is returned if acknowledged records at the end of the log are missing or
-	// replaced by others. Nothing was appended. Only an operator can decide from which state
-	// Recover continues the log.
-	ErrLogLost = errors.New("the log lost its end")
+	// replaced by others, or all of it is. Nothing was appended. Only an operator can decide from
+	// which state the next generation begins.
+	ErrLogLost = errors.New("the log lost records")
+	// ErrMoved is returned if the log was retired: the cluster goes on in another generation.
+	ErrMoved = errors.New("the log was retired")
 	// ErrDiverged is returned if the log does not lead on from the replica: restore it from a
 	// snapshot. Unless the error is ErrPurged as well, the replica may have the only copy of its
 	// records: set it aside.
@@ -59,7 +62,7 @@ type Message struct {
 	Data []byte
 }
 
-// Stream is the log of one shard: messages with sequence numbers from 1 on, none missing
+// Stream is a log: messages with sequence numbers from 1 on, none missing
 // between the first and the last. A sequence number is never used twice, purged ones
 // included, unless the servers lose messages that they had acknowledged. Its methods are
 // safe for concurrent use, end with their context, and take a bounded time but for Follow.

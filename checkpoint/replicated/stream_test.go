@@ -41,8 +41,16 @@ func openJetStream(t testing.TB, nc *nats.Conn, o replicated.JetStreamOptions) *
 	return j
 }
 
-// one are the options of a cluster with one shard and one server.
-var one = replicated.JetStreamOptions{Name: "test", Shards: 1, Replicas: 1, Create: true, Wait: 10 * time.Second}
+// openGeneration opens, or makes, the first generation of a cluster.
+func openGeneration(t testing.TB, j *replicated.JetStream) (replicated.Stream, replicated.Snapshots) {
+	t.Helper()
+	log, snapshots, err := j.Generation(t.Context(), 1, true)
+	require.NoError(t, err)
+	return log, snapshots
+}
+
+// one are the options of a cluster with one server.
+var one = replicated.JetStreamOptions{Name: "test", Replicas: 1, Create: true, Wait: 10 * time.Second}
 
 // publish sends a message and returns the answer.
 func publish(t *testing.T, s replicated.Stream, after uint64, m replicated.Message) (uint64, error) {
@@ -61,10 +69,11 @@ func publish(t *testing.T, s replicated.Stream, after uint64, m replicated.Messa
 func TestStream(t *testing.T) {
 	streams := map[string]func(t *testing.T) replicated.Stream{
 		"JetStream": func(t *testing.T) replicated.Stream {
-			return openJetStream(t, startServer(t, nil), one).Stream(0)
+			log, _ := openGeneration(t, openJetStream(t, startServer(t, nil), one))
+			return log
 		},
 		"fake": func(*testing.T) replicated.Stream {
-			return replicatedtest.New(1, replicatedtest.Faults{}).Stream("a", 0)
+			return replicatedtest.New(1, replicatedtest.Faults{}).Stream("a", 1)
 		},
 	}
 	message := func(n int) replicated.Message {
@@ -101,10 +110,15 @@ func TestStream(t *testing.T) {
 				t.Errorf("the last is %d, %v", last, err)
 			}
 			require.ErrorIs(t, s.Follow(t.Context(), 10, nil), replicated.ErrPurged)
-			go func() {
-				_ = s.Publish(10, message(11), func(uint64, error) {})
-			}()
-			wantFollow(t, s, 11, 11)
+			for n, begin := range []uint64{11, 15} { // the next message, and one that is further away
+				go func() {
+					time.Sleep(200 * time.Millisecond)
+					for i := 11 + n; i <= int(begin); i++ {
+						_, _ = publish(t, s, uint64(i-1), message(i))
+					}
+				}()
+				wantFollow(t, s, begin, begin)
+			}
 		})
 	}
 }

@@ -20,14 +20,13 @@ import (
 
 // plan is one run of owners that take the log from each other while the servers have faults.
 type plan struct {
-	seed      uint64
-	faults    replicatedtest.Faults
-	members   int
-	records   int // that an owner appends, about
-	most      int // bytes of a record
-	partBytes int
-	changes   int // of the leader
-	cuts      int
+	seed    uint64
+	faults  replicatedtest.Faults
+	members int
+	records int // that an owner appends, about
+	most    int // bytes of a record
+	changes int // of the leader
+	cuts    int
 }
 
 func drawPlan(t *rapid.T) plan {
@@ -37,13 +36,14 @@ func drawPlan(t *rapid.T) plan {
 		faults: replicatedtest.Faults{
 			LoseCopies: chance("lost copies", 0.4), LoseAnswers: chance("lost answers", 0.4), Repeat: chance("repeated", 0.4),
 			LateCopies: chance("late copies", 0.4), FailReads: chance("failed reads", 0.4),
-			Delay: time.Duration(rapid.IntRange(0, 800).Draw(t, "delay")) * time.Millisecond,
-			Old:   time.Duration(rapid.IntRange(0, 2000).Draw(t, "old")) * time.Millisecond,
+			Delay:   time.Duration(rapid.IntRange(0, 800).Draw(t, "delay")) * time.Millisecond,
+			Old:     time.Duration(rapid.IntRange(0, 2000).Draw(t, "old")) * time.Millisecond,
+			MaxData: rapid.IntRange(30, 500).Draw(t, "part"),
 		},
 		members: rapid.IntRange(1, 4).Draw(t, "members"),
 		records: rapid.IntRange(1, 12).Draw(t, "records"), most: rapid.IntRange(0, 1000).Draw(t, "most"),
-		partBytes: rapid.IntRange(30, 500).Draw(t, "part"), changes: rapid.IntRange(0, 5).Draw(t, "changes"),
-		cuts: rapid.IntRange(0, 3).Draw(t, "cuts"),
+		changes: rapid.IntRange(0, 5).Draw(t, "changes"),
+		cuts:    rapid.IntRange(0, 3).Draw(t, "cuts"),
 	}
 }
 
@@ -55,7 +55,7 @@ func (p plan) disturb(servers *replicatedtest.Servers) {
 		at, without := time.Duration(random.IntN(60_000))*time.Millisecond, time.Duration(random.IntN(5_000))*time.Millisecond
 		disturbances.Go(func() {
 			time.Sleep(at)
-			servers.ChangeLeader(0, without)
+			servers.ChangeLeader(1, without)
 		})
 	}
 	disturbances.Wait()
@@ -99,7 +99,7 @@ func (f *fleet) fault(format string, args ...any) {
 func (f *fleet) member(ctx context.Context, name string, random *rand.Rand) *memory {
 	r := &memory{}
 	for life := 0; ctx.Err() == nil; life++ {
-		f.life(ctx, fmt.Sprint(name, ".", life), f.servers.Stream(name, 0), r, random)
+		f.life(ctx, fmt.Sprint(name, ".", life), f.servers.Stream(name, 1), r, random)
 	}
 	return r
 }
@@ -133,7 +133,7 @@ func (f *fleet) life(ctx context.Context, owner string, s replicated.Stream, r *
 		st.Trail = ""
 	}
 	log, err := replicated.Take(ctx, s, st.Seen, replicated.Options{
-		Context: ctx, Owner: owner, Epoch: st.Epoch, Trail: st.Trail, Clock: clock, PartBytes: f.p.partBytes,
+		Context: ctx, Owner: owner, Epoch: st.Epoch, Trail: st.Trail, Clock: clock,
 	})
 	if err == nil && !f.early {
 		err = follower.CatchUp(ctx, log.Offset())
@@ -228,8 +228,8 @@ func TestSabotagedTakeoversAreDetected(t *testing.T) {
 			detected := 0
 			for seed := range uint64(10) {
 				f := &fleet{p: plan{
-					seed: seed, members: 3, records: 10, most: 300, partBytes: 100, cuts: 2, changes: 2,
-					faults: replicatedtest.Faults{LoseCopies: 0.1, LoseAnswers: 0.1, Repeat: 0.1, LateCopies: 0.1, Delay: 200 * time.Millisecond},
+					seed: seed, members: 3, records: 10, most: 300, cuts: 2, changes: 2,
+					faults: replicatedtest.Faults{LoseCopies: 0.1, LoseAnswers: 0.1, Repeat: 0.1, LateCopies: 0.1, Delay: 200 * time.Millisecond, MaxData: 100},
 				}}
 				c.sabotage(f)
 				synctest.Test(t, func(*testing.T) {
@@ -248,7 +248,7 @@ func TestSabotagedTakeoversAreDetected(t *testing.T) {
 // compare follows the log with every replica to its end and compares them.
 func (f *fleet) compare(replicas []*memory) string {
 	for i, r := range replicas {
-		s := f.servers.Stream("judge", 0)
+		s := f.servers.Stream("judge", 1)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
 		last, err := s.Last(ctx)

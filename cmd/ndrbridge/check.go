@@ -199,9 +199,17 @@ func printPlan(w io.Writer, files []string, config *configs.Config) {
 	fmt.Fprintf(t, "configuration\t%s\t\n", cmp.Or(strings.Join(files, ", "), "only the environment"))
 	fmt.Fprintf(t, "state\t%s\tjournal up to %s, delivered events kept %s\n", config.State, config.Journal.MaxBytes, config.Journal.Retain)
 	if c := config.Cluster; c.Enabled() {
-		fmt.Fprintf(t, "cluster %s\tnats %s\tmember %s, %d shards, %d replicas, lease %s\n", c.Name, c.NATS.URL, c.Member, c.Shards, c.Replicas, c.Lease)
+		servers := fmt.Sprint("nats ", c.NATS.URL)
+		if e := c.NATS.Embedded; e != nil {
+			servers = "nats of the members, at " + e.Listen
+		}
+		fmt.Fprintf(t, "cluster %s\t%s\tmember %s, %d replicas, lease %s\n", c.Name, servers, c.Member, c.Replicas, c.Lease)
 	}
-	fmt.Fprintf(t, "admin\t%s://%s\t\n", config.Admin.Scheme(), config.Admin.Listen)
+	forOthers := ""
+	if url := config.Advertise(); config.Cluster.Enabled() && url != "" {
+		forOthers = "for other members " + url
+	}
+	fmt.Fprintf(t, "admin\t%s://%s\t%s\n", config.Admin.Scheme(), config.Admin.Listen, forOthers)
 	for _, a := range config.Appliances {
 		fmt.Fprintf(t, "appliance %s\t%s\t%v requests per second\n", a.Name, a.URL, a.RateLimit)
 		if d := a.Detections; d.Enabled {

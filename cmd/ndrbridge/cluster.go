@@ -1,7 +1,7 @@
 package main
 
 import (
-	"strconv"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,35 +14,37 @@ import (
 func (c *command) clusterCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "cluster",
-		Short: "Show and control a cluster of bridges",
-		Long: `Show and control the cluster that bridges with the key cluster in their configuration
-form. Each appliance belongs to a shard; one member at a time owns a shard, and another
-one follows it to take over.`,
-		Example: `  ndrbridge cluster status
-  ndrbridge cluster handover bridge-1`,
-	}, c.initCommand(), c.clusterStatusCommand(), c.handoverCommand(), c.adoptCommand(), c.recoverCommand())
+		Short: "Create, show and control a cluster of bridges",
+		Long: `Create, show and control the cluster that bridges with the key cluster in their
+configuration form. Its state is a log in NATS. One member owns the log: it polls and
+delivers. The others are standbys: they follow the log with a copy of the state, and one of
+them takes over if the owner fails.`,
+		Example: `  ndrbridge cluster init --config ndrbridge.yaml
+  ndrbridge cluster status --config ndrbridge.yaml`,
+	}, c.initCommand(), c.clusterStatusCommand(), c.handoverCommand(), c.recoverCommand(), c.exportCommand())
 }
 
 func (c *command) clusterStatusCommand() *cobra.Command {
 	return c.withJSON(c.withControl(&cobra.Command{
 		Use:   "status",
-		Short: "Show the members and the shards of a cluster",
-		Long: `Show the live members of the cluster, its shards with their owners, and what to do about
-problems, as seen by the member that answers.
+		Short: "Show the log and the members of a cluster",
+		Long: `Show the log of the cluster, its owner, the members that can be reached, and what to do
+about problems, as seen by the member that answers. It answers without an owner, too.
 
-  SINCE     when the member was started
-  CONFIG    whether its configuration is the same as that of the member that answers:
-            same, DIFFERS, or unknown for another version of the bridge. Secrets and the
-            contents of files are not compared
-  LEASE     how long the owner's lease lasts unless it is renewed
-  FOLLOWER  the members that keep a copy of the shard's state; BEHIND counts the messages
-            of the log that they have yet to apply
-  LOG       the size of the log in NATS; SNAPSHOT is when its newest snapshot was made
+  STATE       owning: it polls and delivers; following: it applies the log to its copy of
+              the state; taking and releasing: it becomes or ceases to be the owner; away:
+              it can do neither, and NOTE has the reason
+  SINCE       when the member was started
+  GENERATION  the generation of the log that its copy has: each recovery begins the next
+  OFFSET      the last message of the log that its copy has; BEHIND counts the messages
+              that it has yet to apply
+  CONFIG      whether its configuration is the same as the owner's: same, DIFFERS, or
+              unknown for another version of the bridge. Secrets and the contents of files
+              are not compared
 
-Shard 00 also has the bridge's own events, and receives ticket commands from brokers.
 The exit code is 0 regardless of the status.`,
 		Example: `  ndrbridge cluster status --config ndrbridge.yaml
-  ndrbridge cluster status --json | jq '.shards[] | select(.owner == null)'`,
+  ndrbridge cluster status --json | jq '.members[] | select(.ready | not)'`,
 		Args: commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withMember(func(member *admin.Client) error {
@@ -62,31 +64,25 @@ The exit code is 0 regardless of the status.`,
 
 func (c *command) handoverCommand() *cobra.Command {
 	return c.withJSON(c.withControl(&cobra.Command{
-		Use:   "handover MEMBER|SHARD",
-		Short: "Hand shards over to other members",
-		Long: `Hand over all shards that a member owns, or one shard by its number, to the members that
-follow them. The owner stops the shard's polling, completes the batches in flight within
-shutdown_timeout, and releases the shard; nothing is delivered twice. It fails if no member
-follows a shard, or the follower has not caught up. Until the member starts again, it takes
-these shards only if no other member can, and the shards are shared less evenly. To
-move all shards off a member for good, stop it: it hands them over first.`,
-		Example: `  ndrbridge cluster handover bridge-1
-  ndrbridge cluster handover 03`,
-		Args:              exactly("MEMBER|SHARD"),
-		ValidArgsFunction: c.complete(shardNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			what := admin.Handover{Member: args[0]}
-			if shard, err := strconv.Atoi(args[0]); err == nil { // no member has a number as its name
-				what = admin.Handover{Shard: &shard}
-			}
+		Use:   "handover",
+		Short: "Hand the log over to another member",
+		Long: `Have the owner hand the log over to a member that follows it. The owner stops polling,
+completes the batches in flight within shutdown_timeout, and releases the log; nothing is
+delivered twice. The command returns when the other member owns the log. It fails if no
+other member follows the log, or none has caught up with it.
+
+Before you stop the owner, for example to update it, this is not necessary: a member that
+is stopped hands over first.`,
+		Example: "  ndrbridge cluster handover --config ndrbridge.yaml",
+		Args:    commandline.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withMember(func(member *admin.Client) error {
-				if err := admin.API.HandOver.Do(cmd.Context(), member, what); err != nil {
+				if err := admin.API.HandOver.Do(cmd.Context(), member, admin.None{}); err != nil {
 					return err
 				}
-				if what.Shard != nil {
-					return c.print(what, "shard %s is handed over", configs.ShardName(*what.Shard))
-				}
-				return c.print(what, "the shards of %s are handed over", what.Member)
+				return c.print(struct {
+					HandedOver bool `json:"handed_over"`
+				}{true}, "the log is handed over to another member")
 			})
 		},
 	}))
@@ -106,3 +102,15 @@ func (c *command) withMember(act func(*admin.Client) error) error {
 	}
 	return c.actingOnMember(config, act)
 }
+
+// loadCluster is load for commands that require a cluster.
+func (c *command) loadCluster() (*configs.Config, error) {
+	config, err := c.load()
+	if err == nil && !config.Cluster.Enabled() {
+		err = errNoCluster
+	}
+	return config, err
+}
+
+// errNoCluster is returned by commands that require a cluster.
+var errNoCluster = fmt.Errorf("%w: the configuration has no cluster, which this command requires", commandline.ErrUsage)

@@ -1,124 +1,121 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"strconv"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
-	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/bridge"
 )
 
 func (c *command) recoverCommand() *cobra.Command {
-	yes, from, file := false, "", ""
+	yes, file := false, ""
 	cmd := c.withJSON(c.withControl(&cobra.Command{
-		Use:   "recover SHARD|all",
-		Short: "Continue shards from copies of their state",
-		Long: `Continue the log of a shard from a copy of its state, if NATS has lost the log or a part of
-it. No member takes the shard until then, because only an operator can know which copy is
-the latest. Messages of the log that the copy lacks are lost: events of that time are read
-and delivered again, ticket commands and operators' actions are gone.
+		Use:   "recover",
+		Short: "Continue a log that NATS has lost from a copy of the state",
+		Long: `Begin the next generation of the log with a copy of the state, if NATS has lost the log or a
+part of it. No member owns the log until then, because only an operator can know whether a
+copy is the latest. Messages of the log that the copy lacks are lost: events of that time are
+read and delivered again, ticket commands and operators' actions are gone.
 
-With --from, a running member uses its copy, after it has applied the rest of the log to it;
-a member without a copy restores one from NATS. If the member has set aside a copy with more
-messages (state.db.NN.lost), it uses that one, and sets the other one aside unless NATS can
-restore it. All members then continue from it. The command takes a little longer than
-cluster.lease, and fails if a member owns the shard.
+Without --from, the command shows how far the copy of each reachable member is, and asks
+whether to continue with the furthest. Start all members first: one that is not running may
+have more. The others follow the new generation, and set their copies aside if they do not
+fit.
 
-With --from-file, the command itself uses a file that no process has open, from an archive
-of ndrbridge state backup or of a stopped member. It needs the configuration of a member,
-and creates what NATS has lost. The file is renamed, because no member may use it again. For
-all shards, give the path without their numbers. Before the command changes anything, it shows
-the last message of each copy, so that you can compare the members, and asks.`,
-		Example: `  ndrbridge cluster recover 03 --from bridge-1
-  ndrbridge cluster recover 03 --from-file /backup/state.db.03 --config ndrbridge.yaml
-  ndrbridge cluster recover all --from-file /backup/state.db --config ndrbridge.yaml`,
-		Args:              exactly("SHARD|all"),
-		ValidArgsFunction: c.complete(shardNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			shard, err := strconv.Atoi(args[0])
-			switch {
-			case args[0] == allShards && from != "":
-				return fmt.Errorf("%w: --from continues one shard; write its number", commandline.ErrUsage)
-			case args[0] != allShards && (err != nil || shard < 0):
-				return fmt.Errorf("%w: %q is not a shard; write its number, such as 03, or all", commandline.ErrUsage, args[0])
-			case (from == "") == (file == ""):
-				return fmt.Errorf("%w: give either --from MEMBER or --from-file FILE", commandline.ErrUsage)
-			case file != "":
-				return c.recoverFromFile(cmd.Context(), args[0], file, yes)
+With --from, the command itself uses a file that no process has open: the copy of a member
+that is stopped, or a backup of ndrbridge state backup. It needs the configuration of a
+member, and creates what NATS has lost. Use it if NATS has lost everything, or no member
+has a copy.`,
+		Example: `  ndrbridge cluster recover --config ndrbridge.yaml
+  ndrbridge cluster recover --from /var/backups/ndrbridge.db --config ndrbridge.yaml`,
+		Args: commandline.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file != "" {
+				return c.recoverFromFile(cmd.Context(), file, yes)
 			}
-			question := fmt.Sprintf("Continue shard %s from the copy of %s? What its log has beyond the copy is lost.", configs.ShardName(shard), terminal.Printable(from))
-			if err := c.confirmLoss(cmd.Context(), yes, question); err != nil {
-				return err
-			}
-			what := admin.Recovery{Shard: &shard, From: from}
-			return c.withMember(func(member *admin.Client) error {
-				if err := admin.API.RecoverShard.Do(cmd.Context(), member, what); err != nil {
-					return err
-				}
-				return c.print(what, "shard %s is recovered from the copy of %s", configs.ShardName(shard), terminal.Printable(from))
-			})
+			return c.withMember(func(member *admin.Client) error { return c.recoverFromMember(cmd.Context(), member, yes) })
 		},
 	}))
 	addYes(cmd, &yes)
-	cmd.Flags().StringVar(&from, "from", "", "the running member that has the newest copy")
-	cmd.Flags().StringVar(&file, "from-file", "", "the file of the copy, which no process has open; for all shards, its path without their numbers")
+	cmd.Flags().StringVar(&file, "from", "", "begin with `COPY`, a file that no process has open")
+	completeFlagBy(cmd, "from", completeFiles())
 	return cmd
 }
 
-// allShards is written for all shards instead of a number.
-const allShards = "all"
+// recovered is what a recovery prints.
+type recovered struct {
+	From       string `json:"from"`       // the member or file with the copy
+	Generation uint64 `json:"generation"` // the generation that was begun; 0: not known
+}
 
-// recoverFromFile continues shards from copies: one from the file at a path, or all from those
-// whose names are the path and the number of the shard.
-func (c *command) recoverFromFile(ctx context.Context, shard, path string, yes bool) error {
+// recoverFromMember continues the log with the furthest copy of all members.
+func (c *command) recoverFromMember(ctx context.Context, member *admin.Client, yes bool) error {
+	seen, err := admin.API.GetCluster.Call(ctx, member, admin.None{})
+	if err != nil {
+		return err
+	}
+	if seen.Owner != "" {
+		return fmt.Errorf("%s owns the log of the cluster %s: there is nothing to recover", terminal.Printable(seen.Owner), terminal.Printable(seen.Name))
+	}
+	furthest := slices.MaxFunc(seen.Members, func(a, b admin.ClusterMember) int {
+		return cmp.Or(cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.Offset, b.Offset))
+	})
+	if furthest.Offset == 0 {
+		return errors.New("no member that can be reached has a copy of the state: start the others, or give the file of a copy with --from")
+	}
+	t := terminal.NewTable("MEMBER", "STATE", "GENERATION", "OFFSET", "NOTE")
+	for _, m := range seen.Members {
+		note := ""
+		if m.Member == furthest.Member {
+			note = "the furthest"
+		}
+		t.Add(m.Member, m.State, m.Generation, m.Offset, note)
+	}
+	t.Print(c.stderr, c.width(), false)
+	question := fmt.Sprintf("Continue the log of the cluster %s with the copy of %s? What the log has beyond it is lost.",
+		terminal.Printable(seen.Name), terminal.Printable(furthest.Member))
+	if err := c.confirmLoss(ctx, yes, question); err != nil {
+		return err
+	}
+	if err := admin.API.RecoverCluster.Do(ctx, member, admin.Recovery{From: furthest.Member}); err != nil {
+		return err
+	}
+	return c.print(recovered{From: furthest.Member}, "the log continues with the copy of %s", terminal.Printable(furthest.Member))
+}
+
+// recoverFromFile continues the log with the copy at a path.
+func (c *command) recoverFromFile(ctx context.Context, path string, yes bool) error {
 	if c.adminURL != "" || c.tokenFile != "" {
-		return fmt.Errorf("%w: --from-file does not act on a running member: use it without --admin and --token-file", commandline.ErrUsage)
+		return fmt.Errorf("%w: --from does not act on a running member: use it without --admin and --token-file", commandline.ErrUsage)
 	}
 	config, err := c.loadCluster()
 	if err != nil {
 		return err
 	}
-	var copies []*bridge.Recovery
-	if shard == allShards {
-		for n := range config.Cluster.Shards {
-			copies = append(copies, &bridge.Recovery{Shard: n, Path: path + "." + configs.ShardName(n)})
+	done, err := bridge.Recover(ctx, config, path, func(r bridge.Recovery) error {
+		log := "NATS has no log of the cluster"
+		if r.Current > 0 {
+			log = fmt.Sprintf("NATS has generation %d of the log up to message %d", r.Current, r.Last)
 		}
-	} else {
-		n, _ := strconv.Atoi(shard) // it is a number
-		if n >= config.Cluster.Shards {
-			return fmt.Errorf("%w: %d is not a shard; write 00 to %s", commandline.ErrUsage, n, configs.ShardName(config.Cluster.Shards-1))
-		}
-		copies = append(copies, &bridge.Recovery{Shard: n, Path: path})
-	}
-	err = bridge.Recover(ctx, config, copies, func() error {
-		var lines []string
-		for _, r := range copies {
-			lines = append(lines, fmt.Sprintf("Continue shard %s, whose log ends with message %d, from %s, which has it up to message %d?",
-				configs.ShardName(r.Shard), r.Last, terminal.Printable(r.Path), r.Offset))
-		}
-		return c.confirmLoss(ctx, yes, strings.Join(lines, "\n"))
+		question := fmt.Sprintf("%s has generation %d up to message %d; %s. Continue with this copy? What the log has beyond it is lost.",
+			terminal.Printable(r.Path), r.Generation, r.Offset, log)
+		return c.confirmLoss(ctx, yes, question)
 	})
-	for _, r := range copies {
-		if r.Kept == "" {
-			continue
-		}
-		err = errors.Join(err, c.print(struct {
-			Shard int    `json:"shard"`
-			Kept  string `json:"kept"`
-		}{r.Shard, r.Kept}, "shard %s is recovered; its copy is kept as %s", configs.ShardName(r.Shard), terminal.Printable(r.Kept)))
-	}
-	if errors.Is(err, checkpoint.ErrLocked) || errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, fs.ErrNotExist):
 		return stateError(path, err)
+	case err != nil:
+		return err
 	}
-	return err
+	return c.print(recovered{path, done.Next}, "generation %d of the log continues with %s: start the members", done.Next, terminal.Printable(path))
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
@@ -25,19 +27,29 @@ import (
 // aCluster is the state of a cluster that runs well.
 func aCluster(now time.Time) admin.Cluster {
 	return admin.Cluster{
-		Name: "prod", Member: "bridge-1",
+		Name: "prod", ID: "7e1f", Generation: 2, Member: "bridge-2", Owner: "bridge-1", LeaseSeconds: 5.14, LogBytes: 12 << 20, Snapshot: now.Add(-4 * time.Hour),
 		Members: []admin.ClusterMember{
-			{Member: "bridge-1", Version: "1.9.0", Since: now.Add(-72 * time.Hour), Owns: []int{0}, Follows: []int{1}, Config: admin.ConfigSame},
-			{Member: "bridge-2", Version: "1.9.0", Since: now.Add(-12 * time.Minute), Owns: []int{1}, Follows: []int{0}, Config: admin.ConfigSame},
-		},
-		Shards: []admin.ClusterShard{
 			{
-				Shard: 0, Appliances: []string{"hq", "lab"}, Owner: "bridge-1", LeaseSeconds: 5.14, Followers: []admin.ClusterFollower{{Member: "bridge-2", Behind: 3}},
-				LogBytes: 12 << 20, Snapshot: now.Add(-4 * time.Hour), State: "owning",
+				Member: "bridge-1", Version: "1.9.0", Since: now.Add(-72 * time.Hour), URL: "http://bridge-1:9600",
+				State: admin.MemberOwning, Config: admin.ConfigSame, Generation: 2, Offset: 1203, Ready: true,
 			},
-			{Shard: 1, Owner: "bridge-2", LeaseSeconds: 4, Followers: []admin.ClusterFollower{{Member: "bridge-1"}}, State: "following"},
+			{
+				Member: "bridge-2", Version: "1.9.0", Since: now.Add(-12 * time.Minute), URL: "http://bridge-2:9600",
+				State: admin.MemberFollowing, Config: admin.ConfigSame, Generation: 2, Offset: 1200, Behind: 3, Ready: true,
+			},
 		},
 	}
+}
+
+// withoutOwner is a cluster whose log NATS has lost.
+func withoutOwner(now time.Time) admin.Cluster {
+	s := aCluster(now)
+	s.Owner, s.LeaseSeconds, s.WithoutOwnerSeconds = "", 0, 90
+	s.Error = "NATS lost a part of the log: run ndrbridge cluster recover"
+	for i := range s.Members {
+		s.Members[i].State, s.Members[i].Ready, s.Members[i].Error = admin.MemberAway, false, "the log ends at 1100"
+	}
+	return s
 }
 
 func TestAClusterIsPrinted(t *testing.T) {
@@ -49,38 +61,28 @@ func TestAClusterIsPrinted(t *testing.T) {
 		lacks  string
 	}{
 		{"a cluster where all is well", func(*admin.Cluster) {}, []string{
-			"cluster prod, as seen by bridge-1",
-			"bridge-1 1.9.0 3d0h ago 1 1 same", "bridge-2 1.9.0 12m ago 1 1 same",
-			"00 bridge-1 5.1s bridge-2 3 12.0 MiB 4h00m ago hq, lab, (bridge)", "01 bridge-2 4.0s bridge-1 0 0 B - -",
+			"cluster prod, as seen by bridge-2", "log generation 2, 12.0 MiB, snapshot made 4h00m ago", "owner bridge-1; its lease lasts 5.1s unless it is renewed",
+			"bridge-1 owning 1.9.0 3d0h ago 2 1203 0 same", "bridge-2 following 1.9.0 12m ago 2 1200 3 same",
 		}, "What to do"},
-		{"a shard without an owner", func(s *admin.Cluster) {
-			s.Shards[1] = admin.ClusterShard{Shard: 1, Appliances: []string{"a\x1b[2J"}, WithoutOwnerSeconds: 3.2, Next: "bridge-2", NextSeconds: 4.3}
-		}, []string{
-			"01 - - - - 0 B - a [2J no owner for 3s: bridge-2 takes it in 4s",
-			"no member owns shard 01: the appliances there are not polled. If this lasts for more than 30 seconds, run ndrbridge check --connect; if NATS lost a part of a shard's log, run ndrbridge cluster recover",
-		}, "\x1b"},
-		{"a shard that nobody can take", func(s *admin.Cluster) {
-			s.Shards[1] = admin.ClusterShard{Shard: 1, WithoutOwnerSeconds: 90}
-		}, []string{"01 - - - - 0 B - - no owner for 1m"}, "takes it"},
-		{"a shard without a follower", func(s *admin.Cluster) { s.Shards[1].Followers = nil }, []string{
-			"01 bridge-2 4.0s - - 0 B - -",
-			"no member follows shard 01: if this lasts for more than ten minutes, see the log output of the other members",
+		{"no owner", func(s *admin.Cluster) { *s = withoutOwner(now) }, []string{
+			"owner none for 1m", "bridge-1 away 1.9.0 3d0h ago 2 1203 0 same the log ends at 1100",
+			"no member owns the log, so that no appliance is polled: if this lasts for more than 30 seconds, run ndrbridge check --connect",
+			"NATS lost a part of the log: run ndrbridge cluster recover",
+		}, "can take over"},
+		{"a member alone", func(s *admin.Cluster) { s.Members, s.Snapshot = s.Members[:1], time.Time{} }, []string{
+			"log generation 2, 12.0 MiB, no snapshot yet", "there is no other member to take over if this one fails",
+		}, "no other member can"},
+		{"a standby that has not caught up", func(s *admin.Cluster) { s.Members[1].Ready = false }, []string{
+			"bridge-2 following 1.9.0 12m ago 2 1200 3 same cannot take the log over yet",
+			"no other member can take over: if this lasts for more than ten minutes, see the log output of the other members",
 		}, "no member owns"},
-		{"shards without owners", func(s *admin.Cluster) {
-			s.Shards[0], s.Shards[1] = admin.ClusterShard{}, admin.ClusterShard{Shard: 1}
-		}, []string{
-			"no member owns shards 00, 01: the appliances there are not polled. If this lasts for more than 30 seconds, run ndrbridge check --connect; if NATS lost a part of a shard's log, run ndrbridge cluster recover",
-		}, "no member follows"},
-		{"a member alone", func(s *admin.Cluster) {
-			s.Members, s.Shards[0].Followers, s.Shards[1].Followers = s.Members[:1], nil, nil
-		}, []string{"there is no other member to take over if this one fails"}, "no member follows"},
+		{"a standby that fails", func(s *admin.Cluster) { s.Members[1].Error = "no space\x1b[2J left" }, []string{
+			"bridge-2 following 1.9.0 12m ago 2 1200 3 same no space [2J left",
+		}, "\x1b"},
 		{"another configuration", func(s *admin.Cluster) { s.Members[1].Config = admin.ConfigDiffers }, []string{
-			"bridge-2 1.9.0 12m ago 1 1 DIFFERS", "the configuration of bridge-2 differs from that of bridge-1: give all members the same one",
+			"bridge-2 following 1.9.0 12m ago 2 1200 3 DIFFERS", "the configuration of bridge-2 differs from that of the owner: give all members the same one",
 		}, ""},
-		{"another version", func(s *admin.Cluster) { s.Members[1].Config = admin.ConfigUnknown }, []string{"bridge-2 1.9.0 12m ago 1 1 unknown"}, "What to do"},
-		{"a shard that cannot be followed", func(s *admin.Cluster) { s.Shards[1].Error = "no space left on device" }, []string{
-			"01 bridge-2 4.0s bridge-1 0 0 B - - cannot be followed here", "shard 01 at bridge-1: no space left on device",
-		}, ""},
+		{"another version", func(s *admin.Cluster) { s.Members[1].Config = admin.ConfigUnknown }, []string{"bridge-2 following 1.9.0 12m ago 2 1200 3 unknown"}, "What to do"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			state := aCluster(now)
@@ -95,13 +97,13 @@ func TestAClusterIsPrinted(t *testing.T) {
 func TestAStatusHasAShortPartAboutTheCluster(t *testing.T) {
 	now := time.Now()
 	state := aCluster(now)
-	state.Shards[1].Followers = nil
+	state.Members[1].Ready = false
 	var out bytes.Buffer
 	(&command{stdout: &out}).printStatus(admin.Status{Running: true, Cluster: &state}, now)
 	expectLines(t, out.String(), []string{
-		"cluster prod: this is bridge-1, one of 2 members; it owns 1 and follows 1 of 2 shards",
-		"no member follows shard 01: if this lasts for more than ten minutes, see the log output of the other members",
-	}, "LEASE")
+		"cluster prod: bridge-1 owns the log; 0 of 1 standby can take it over",
+		"no other member can take over: if this lasts for more than ten minutes, see the log output of the other members",
+	}, "GENERATION")
 }
 
 // expectLines checks that a text has lines, which are given with single blanks.
@@ -124,30 +126,33 @@ func expectLines(t *testing.T, text string, want []string, lacks string) {
 // member is a running member of a cluster, for the commands.
 type member struct {
 	state     admin.Cluster
-	handovers []admin.Handover
+	handovers int
 	recovered []admin.Recovery
+	copy      []byte // the copy of the state
 	done      []string
+	err       error // of GetStatus, HandOver and RecoverCluster
 }
 
 // client returns a client of the member.
 func (m *member) client() *admin.Client {
 	all := make(admin.Operations)
 	admin.API.GetCluster.By(all, func(context.Context, admin.None) (admin.Cluster, error) { return m.state, nil })
-	admin.API.HandOver.By(all, func(_ context.Context, what admin.Handover) error {
-		if what.Member == "bridge-9" {
-			return fmt.Errorf("%w member %q", admin.ErrUnknown, what.Member)
-		}
-		m.handovers = append(m.handovers, what)
-		return nil
+	admin.API.HandOver.By(all, func(context.Context, admin.None) error {
+		m.handovers++
+		return m.err
 	})
-	admin.API.RecoverShard.By(all, func(_ context.Context, what admin.Recovery) error {
-		if *what.Shard > 1 {
-			return errors.New("member bridge-2 owns it")
-		}
+	admin.API.RecoverCluster.By(all, func(_ context.Context, what admin.Recovery) error {
 		m.recovered = append(m.recovered, what)
-		return nil
+		return m.err
+	})
+	admin.API.Backup.By(all, func(_ context.Context, r admin.BackupRequest) error {
+		_, err := io.Copy(r.To, bytes.NewReader(m.copy))
+		return err
 	})
 	admin.API.GetStatus.By(all, func(context.Context, admin.None) (admin.Status, error) {
+		if m.err != nil {
+			return admin.Status{}, m.err
+		}
 		return admin.Status{Running: true, Unconfigured: []admin.SinkStatus{{Name: "old", DeadLetters: 1}}}, nil
 	})
 	admin.API.ForgetSink.By(all, func(_ context.Context, r admin.OfSink) error { return m.do("forget " + r.Sink) })
@@ -191,42 +196,33 @@ func typed(t *testing.T, args ...string) (text string, exit int) {
 	return text, exit
 }
 
+// serve serves the member, and returns the path of its configuration.
+func (m *member) serve(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(admin.NewHandler(admin.Options{
+		Token: "s3cret-token", NotReady: func() []string { return nil }, Metrics: prometheus.NewRegistry(), Control: m.client,
+	}))
+	t.Cleanup(server.Close)
+	return inCluster(t, server.Listener.Addr().String())
+}
+
 func TestCommandsOfACluster(t *testing.T) {
 	m := &member{state: aCluster(time.Now())}
-	server := httptest.NewServer(admin.NewHandler(admin.Options{
-		Token: "s3cret-token", NotReady: func() []string { return nil }, Metrics: prometheus.NewRegistry(),
-		Control: m.client,
-	}))
-	defer server.Close()
-	config := inCluster(t, server.Listener.Addr().String())
-
+	config := m.serve(t)
 	text, exit := typed(t, "cluster", "status", "--config", config)
-	if exit != 0 || !strings.Contains(text, "cluster prod, as seen by bridge-1") {
+	if exit != 0 || !strings.Contains(text, "cluster prod, as seen by bridge-2") {
 		t.Errorf("exit %d:\n%s", exit, text)
 	}
 	var got admin.Cluster
 	text, exit = typed(t, "cluster", "status", "--json", "--config", config)
-	if err := json.Unmarshal([]byte(text), &got); err != nil || exit != 0 || got.Shards[0].Owner != "bridge-1" {
+	if err := json.Unmarshal([]byte(text), &got); err != nil || exit != 0 || got.Owner != "bridge-1" {
 		t.Errorf("exit %d (%v):\n%s", exit, err, text)
 	}
-	for _, c := range []struct{ what, want string }{
-		{"bridge-1", "the shards of bridge-1 are handed over"}, {"03", "shard 03 is handed over"}, {"3", "shard 03 is handed over"},
-	} {
-		if text, exit := typed(t, "cluster", "handover", c.what, "--config", config); exit != 0 || text != c.want+"\n" {
-			t.Errorf("exit %d: %q, want %q", exit, text, c.want)
-		}
+	if text, exit := typed(t, "cluster", "handover", "--config", config); exit != 0 || text != "the log is handed over to another member\n" || m.handovers != 1 {
+		t.Errorf("exit %d, %d handovers: %q", exit, m.handovers, text)
 	}
-	if want := []admin.Handover{{Member: "bridge-1"}, {Shard: new(3)}, {Shard: new(3)}}; !reflect.DeepEqual(m.handovers, want) {
-		t.Errorf("the member got %+v, want %+v", m.handovers, want)
-	}
-	if text, exit := typed(t, "cluster", "recover", "01", "--from", "bridge-2", "--yes", "--config", config); exit != 0 || text != "shard 01 is recovered from the copy of bridge-2\n" {
+	if text, exit := typed(t, "cluster", "recover", "--yes", "--config", config); exit != 1 || !strings.Contains(text, "bridge-1 owns the log of the cluster prod: there is nothing to recover") {
 		t.Errorf("exit %d: %q", exit, text)
-	}
-	if text, exit := typed(t, "cluster", "recover", "02", "--from", "bridge-2", "--yes", "--config", config); exit != 1 || !strings.Contains(text, "member bridge-2 owns it") {
-		t.Errorf("exit %d: %q", exit, text)
-	}
-	if want := []admin.Recovery{{Shard: new(1), From: "bridge-2"}}; !reflect.DeepEqual(m.recovered, want) {
-		t.Errorf("the member got %+v, want %+v", m.recovered, want)
 	}
 	for _, args := range []string{"state forget old --yes", "state rename old new", "state forget --appliance hq --yes", "state forget --appliance hq --identity"} {
 		if text, exit := typed(t, append(strings.Fields(args), "--config", config)...); exit != 0 {
@@ -239,14 +235,102 @@ func TestCommandsOfACluster(t *testing.T) {
 	if text, exit := typed(t, "state", "forget", "old", "--config", config); exit != 2 || !strings.Contains(text, "Delete the cursor, 1 dead letter") {
 		t.Errorf("without --yes: exit %d: %s", exit, text)
 	}
-	if text, exit := typed(t, "cluster", "handover", "bridge-9", "--config", config); exit != 1 || !strings.Contains(text, `unknown member "bridge-9"`) {
+	m.err = errors.New("no other member follows the log")
+	if text, exit := typed(t, "cluster", "handover", "--config", config); exit != 1 || !strings.Contains(text, "no other member follows the log") {
 		t.Errorf("exit %d: %s", exit, text)
 	}
 }
 
+func TestAClusterWithoutAnOwner(t *testing.T) {
+	m := &member{state: withoutOwner(time.Now()), err: fmt.Errorf("no member owns the log: %w", admin.ErrUnavailable)}
+	config := m.serve(t)
+	t.Run("has a status nevertheless", func(t *testing.T) {
+		text, exit := typed(t, "status", "--config", config)
+		if exit != 1 || !strings.Contains(text, "no member owns the log: not available now") || !strings.Contains(text, "NATS lost a part of the log") {
+			t.Errorf("exit %d: %s", exit, text)
+		}
+		if text, exit := typed(t, "status", "--json", "--config", config); exit != 1 || strings.Contains(text, "NATS lost") {
+			t.Errorf("exit %d: %s", exit, text)
+		}
+	})
+	m.err = nil
+	t.Run("is recovered from the furthest copy", func(t *testing.T) {
+		text, exit := typed(t, "cluster", "recover", "--config", config)
+		expectLines(t, text, []string{"bridge-1 away 2 1203 the furthest", "bridge-2 away 2 1200"}, "")
+		if exit != 2 || !strings.Contains(text, "Continue the log of the cluster prod with the copy of bridge-1? What the log has beyond it is lost.") || len(m.recovered) > 0 {
+			t.Errorf("exit %d: %s", exit, text)
+		}
+		m.state.Members[1].Generation = 3
+		text, exit = typed(t, "cluster", "recover", "--yes", "--config", config)
+		if exit != 0 || !strings.Contains(text, "the log continues with the copy of bridge-2\n") || !reflect.DeepEqual(m.recovered, []admin.Recovery{{From: "bridge-2"}}) {
+			t.Errorf("exit %d, %+v: %s", exit, m.recovered, text)
+		}
+	})
+	t.Run("is not recovered without a copy", func(t *testing.T) {
+		m.state.Members = m.state.Members[:1]
+		m.state.Members[0].Offset = 0
+		if text, exit := typed(t, "cluster", "recover", "--yes", "--config", config); exit != 1 || !strings.Contains(text, "no member that can be reached has a copy of the state") {
+			t.Errorf("exit %d: %s", exit, text)
+		}
+	})
+}
+
+// aCopy writes the copy of a log, and returns its path.
+func aCopy(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	store, err := checkpoint.Open(filepath.Join(folder, "state.db"), checkpoint.Options{})
+	require.NoError(t, err)
+	require.NoError(t, store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}))
+	copied, err := checkpoint.OpenReplica(filepath.Join(folder, "copy.db"), -1)
+	require.NoError(t, err)
+	_, err = store.Dump(t.Context(), 1<<20, func(record []byte) error {
+		return copied.Apply([][]byte{record}, checkpoint.Point{Offset: 17, Trail: "x prod 1"})
+	})
+	require.NoError(t, errors.Join(err, store.Close(), copied.Close()))
+	return filepath.Join(folder, "copy.db")
+}
+
+func TestTheStateOfAClusterIsExported(t *testing.T) {
+	copied := aCopy(t)
+	m := &member{state: aCluster(time.Now())}
+	var err error
+	m.copy, err = os.ReadFile(copied)
+	require.NoError(t, err)
+	for name, args := range map[string][]string{"from the owner": {"--config", m.serve(t)}, "from a copy": {"--from", copied}} {
+		t.Run(name, func(t *testing.T) {
+			to := filepath.Join(t.TempDir(), "single.db")
+			if text, exit := typed(t, append([]string{"cluster", "export", to}, args...)...); exit != 0 || !strings.HasPrefix(text, to+": ") {
+				t.Fatalf("exit %d: %s", exit, text)
+			}
+			store, err := checkpoint.Open(to, checkpoint.Options{})
+			require.NoError(t, err)
+			if _, err := store.Cursor(t.Context(), "lake"); err != nil {
+				t.Error(err)
+			}
+			require.NoError(t, store.Close())
+			if text, exit := typed(t, append([]string{"cluster", "export", to}, args...)...); exit != 1 || !strings.Contains(text, "exists already") {
+				t.Errorf("exit %d: %s", exit, text)
+			}
+		})
+	}
+	t.Run("not from a copy that is in use", func(t *testing.T) {
+		open, err := checkpoint.OpenReplica(copied, -1)
+		require.NoError(t, err)
+		defer open.Close()
+		to := filepath.Join(t.TempDir(), "single.db")
+		if text, exit := typed(t, "cluster", "export", to, "--from", copied); exit != 1 || !strings.Contains(text, "is in use by a running bridge") {
+			t.Errorf("exit %d: %s", exit, text)
+		}
+		if entries, err := os.ReadDir(filepath.Dir(to)); err != nil || len(entries) > 0 {
+			t.Errorf("it left %v (%v)", entries, err)
+		}
+	})
+}
+
 func TestCommandsWithoutARunningMember(t *testing.T) {
 	config := inCluster(t, loopback.Free(t))
-	for _, args := range []string{"cluster status", "cluster handover 03", "status", "state show", "pause log", "state forget old", "state forget --appliance hq --identity", "state rename old new"} {
+	for _, args := range []string{"cluster status", "cluster handover", "cluster recover", "cluster export none.db", "status", "state show", "pause log", "state forget old", "state forget --appliance hq --identity", "state rename old new"} {
 		text, exit := typed(t, append(strings.Fields(args), "--config", config)...)
 		if exit != 1 || !strings.Contains(text, "no member of the cluster runs at admin.listen of this configuration: start it, or give the address of another member with --admin") {
 			t.Errorf("%s: exit %d:\n%s", args, exit, text)
@@ -265,19 +349,13 @@ func TestAdoptionsAndRecoveriesAreConfirmedAndChecked(t *testing.T) {
 		exit       int
 		want       string
 	}{
-		{"without a confirmation", "cluster adopt " + missing, 2, "Make " + missing + " the state of the cluster prod?"},
-		{"without a state", "cluster adopt " + missing + " --yes", 1, "there is no state at " + missing},
-		{"without an argument", "cluster adopt", 2, "requires STATE"},
-		{"a recovery of no shard", "cluster recover three --from bridge-1", 2, `"three" is not a shard`},
-		{"a recovery from nothing", "cluster recover 03 --yes", 2, "either --from MEMBER or --from-file FILE"},
-		{"a recovery from two copies", "cluster recover 03 --yes --from bridge-1 --from-file " + missing, 2, "either --from MEMBER or --from-file FILE"},
-		{"a recovery without a confirmation", "cluster recover 03 --from bridge-1", 2, "Continue shard 03 from the copy of bridge-1?"},
-		{"a recovery while no member runs", "cluster recover 03 --from bridge-1 --yes", 1, "no member of the cluster runs"},
-		{"a recovery of all shards from a member", "cluster recover all --from bridge-1 --yes", 2, "--from continues one shard"},
-		{"a recovery of all shards from no files", "cluster recover all --yes --from-file " + missing, 1, "there is no state at "},
-		{"a recovery of no shard from a file", "cluster recover 16 --from-file " + missing, 2, "16 is not a shard; write 00 to 15"},
-		{"a recovery from a file at a running member", "cluster recover 03 --admin http://127.0.0.1:1 --token-file none --from-file " + missing, 2, "use it without --admin and --token-file"},
-		{"a recovery from no file", "cluster recover 03 --yes --from-file " + missing, 1, "there is no state at "},
+		{"an adoption without a confirmation", "cluster init --adopt " + missing, 2, "Make " + missing + " the state of the cluster prod?"},
+		{"an adoption without a state", "cluster init --yes --adopt " + missing, 1, "there is no state at " + missing},
+		{"an argument", "cluster init " + missing, 2, "takes no arguments"},
+		{"a recovery from a file at a running member", "cluster recover --admin http://127.0.0.1:1 --token-file none --from " + missing, 2, "use it without --admin and --token-file"},
+		{"a recovery from no file", "cluster recover --yes --from " + missing, 1, "there is no state at "},
+		{"an export from a file and a running member", "cluster export x.db --admin http://127.0.0.1:1 --token-file none --from " + missing, 2, "use it without --admin and --token-file"},
+		{"an export from no file", "cluster export " + missing + ".new --from " + missing, 1, "there is no state at "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if text, exit := typed(t, append(strings.Fields(c.args), "--config", config)...); exit != c.exit || !strings.Contains(text, c.want) {

@@ -85,15 +85,6 @@ func (c *command) completeSource(_ *cobra.Command, args []string, _ string) ([]s
 	return streams, cobra.ShellCompDirectiveNoFileComp
 }
 
-// shardNames returns the names of the shards of a cluster.
-func shardNames(config *configs.Config) []string {
-	var names []string
-	for n := range config.Cluster.Shards {
-		names = append(names, configs.ShardName(n))
-	}
-	return names
-}
-
 // complete returns a function that completes the first argument of a command with names
 // from the configuration. It makes no connections.
 func (c *command) complete(names func(*configs.Config) []string) cobra.CompletionFunc {

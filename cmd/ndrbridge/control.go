@@ -25,10 +25,11 @@ import (
 
 // helpOfControl is the last paragraph in the help of every command that acts on a bridge.
 const helpOfControl = `The command acts on the bridge that runs with this configuration, through its admin API
-at admin.listen, or directly on the state file if no bridge is running. In a cluster, a
-bridge must be running, and any member acts for all. To act on a bridge without its
-configuration, give its address with --admin and, if it requires a token, --token-file;
-for an https address whose certificate the system does not trust, also --ca-file.`
+at admin.listen, or directly on the state file if no bridge is running. In a cluster, the
+member must be running; it passes on to the owner of the log what it cannot do itself. To
+act on a bridge without its configuration, give its address with --admin and, if it requires
+a token, --token-file; for an https address whose certificate the system does not trust,
+also --ca-file.`
 
 // withControl adds the flags that select the bridge to act on.
 func (c *command) withControl(cmd *cobra.Command) *cobra.Command {

@@ -28,8 +28,8 @@ its own files and the environment of its start. SIGHUP does the same, and so doe
 bridge itself for changed files if reload.watch is set; they report the result in the log
 and in ndrbridge status.
 
-In a cluster, each member reloads its own configuration. If their changes differ, each
-line begins with the name of the member.`,
+In a cluster, only the member that is asked reloads its configuration. Ask all of them: one
+that takes the log over later uses its own.`,
 		Example: `  ndrbridge reload --config ndrbridge.yaml
   ndrbridge check --config ndrbridge.yaml && ndrbridge reload --config ndrbridge.yaml`,
 		Args: commandline.NoArgs,

@@ -18,6 +18,7 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/bridge"
 	"ndrbridge/internal/pipeline"
+	"ndrbridge/internal/preflight"
 )
 
 func (c *command) runCommand() *cobra.Command {
@@ -52,11 +53,7 @@ func (c *command) serve(ctx context.Context) error {
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 
-	runners := len(config.Sinks)
-	if config.Cluster.Enabled() {
-		runners *= config.Cluster.Shards // this member may own them all
-	}
-	tuneMemory(c.environ, len(config.Appliances), runners)
+	tuneMemory(c.environ, len(config.Appliances), len(config.Sinks))
 	files, err := c.source().Files()
 	if err != nil {
 		return err
@@ -65,7 +62,7 @@ func (c *command) serve(ctx context.Context) error {
 	log.Info("starting", "version", version, "revision", program.revision(), "go", program.Go, "configuration", strings.Join(files, ", "),
 		"appliances", len(config.Appliances), "sinks", len(config.Sinks), "state", config.State, "admin", config.Admin.Listen)
 	b, err := bridge.New(ctx, config, bridge.Options{
-		Version: version, Revision: program.revision(), Log: log, Stdout: c.stdout, Load: c.load, Files: c.source().Files,
+		Version: version, Revision: program.revision(), Log: log, Stdout: c.stdout, Load: c.load, Files: c.source().Files, Probe: preflight.Reach,
 	})
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		log.Info("stopped before the start was complete", "error", err)
@@ -99,15 +96,15 @@ func reloadOn(ctx context.Context, hangups <-chan os.Signal, reload func(ctx con
 // tuneMemory configures the garbage collector unless the environment sets GOGC or
 // GOMEMLIMIT. Little memory is live here and much passes through, so the default would
 // collect a hundred times for each backlog. It therefore lets garbage grow to a few times
-// the live heap, below a limit. The limit grows with each runner of a sink, which may hold
-// several batches, and a little with each appliance, because the pages of all appliances
+// the live heap, below a limit. The limit grows with each sink, whose runner may hold several
+// batches, and a little with each appliance, because the pages of all appliances
 // share one bound.
-func tuneMemory(environ []string, appliances, runners int) {
+func tuneMemory(environ []string, appliances, sinks int) {
 	if slices.ContainsFunc(environ, func(v string) bool {
 		return strings.HasPrefix(v, "GOGC=") || strings.HasPrefix(v, "GOMEMLIMIT=")
 	}) {
 		return
 	}
 	debug.SetGCPercent(400)
-	debug.SetMemoryLimit(72<<20 + int64(appliances)*256<<10 + int64(runners)*4<<20)
+	debug.SetMemoryLimit(72<<20 + int64(appliances)*256<<10 + int64(sinks)*4<<20)
 }

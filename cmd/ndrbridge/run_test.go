@@ -4,16 +4,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 
 	"ndrbridge/cmd/internal/commandline"
-	"ndrbridge/configs"
 	"ndrbridge/test/locked"
-	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
 
@@ -66,42 +63,6 @@ func TestAnInterruptedStartIsNoFailure(t *testing.T) {
 	var out, log locked.Buffer
 	c := &command{stdout: &out, stderr: &log, environ: []string{"NDRBRIDGE_TICKETS_ENABLED=true"}}
 	if code := commandline.Run(ctx, c.root(), []string{"run", "--config", i.config}, &out, &log); code != 0 {
-		t.Errorf("exit %d: %s", code, &log)
-	}
-}
-
-func TestABridgeRunsAsAMemberOfACluster(t *testing.T) {
-	t.Parallel()
-	i := install(t)
-	text, err := os.ReadFile(i.config)
-	require.NoError(t, err)
-	yaml := fmt.Sprintf("cluster: {name: test, member: one, shards: 3, replicas: 1, nats: {url: %q}}\n", loopback.NATS(t, nil).ClientURL()) +
-		strings.Replace(string(text), i.events, i.events+".{shard}", 1)
-	require.NoError(t, os.WriteFile(i.config, []byte(yaml), 0o600))
-	i.appliance.AddMany(3)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var out, log locked.Buffer
-	run := func(ctx context.Context, args ...string) int {
-		c := &command{stdout: &out, stderr: &log}
-		return commandline.Run(ctx, c.root(), append(args, "--config", i.config), &out, &log)
-	}
-	exit := make(chan int, 1)
-	go func() { exit <- run(ctx, "run") }()
-	await(t, "the member to say how the cluster is created", func() bool { return strings.Contains(log.String(), "ndrbridge cluster init") })
-	if code := run(t.Context(), "cluster", "init"); code != 0 || !strings.Contains(out.String(), "the cluster test is created") {
-		t.Fatalf("exit %d: %s%s", code, &out, &log)
-	}
-	events := fmt.Sprintf("%s.%s", i.events, configs.ShardName(configs.ShardOf("hq", 3)))
-	await(t, "the events of the appliance in the file of its shard", func() bool {
-		b, _ := os.ReadFile(events) // it may not be there yet
-		return strings.Count(string(b), "ndrbridge://hq/detections") == 3
-	})
-	await(t, "the status of the cluster", func() bool {
-		return run(t.Context(), "cluster", "status") == 0 && strings.Contains(out.String(), "cluster test, as seen by one")
-	})
-	stop()
-	if code := <-exit; code != 0 {
 		t.Errorf("exit %d: %s", code, &log)
 	}
 }

@@ -52,6 +52,7 @@ type addresses struct {
 	proxy       string // the scheme; empty: http
 	login       int    // the form of authentication of the ticket intake and the cluster, below natsLogins
 	cluster     bool   // whether there is a cluster
+	embedded    bool   // whether its members run the NATS servers
 	adminTLS    bool   // whether the admin interface has TLS
 }
 
@@ -212,7 +213,11 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	fmt.Fprintf(&text, "  webhooks:\n    jira: {secret: %s}\n    servicenow: {secret: %s}\n    generic: [{name: tracker, secret: %s}]\n", quoted(), quoted(), quoted())
 
 	if at.cluster {
-		fmt.Fprintf(&text, "cluster: {name: prod, member: a, nats: {%s}}\n", broker("cluster"))
+		servers := broker("cluster")
+		if at.embedded {
+			servers = fmt.Sprintf(`embedded: {peers: ["a.example:6222", "b.example:6222", "c.example:6222"], tls: {cert_file: %[1]s, key_file: %[2]s, ca_file: %[1]s}}`, certFile, keyFile)
+		}
+		fmt.Fprintf(&text, "cluster: {name: prod, member: a, nats: {%s}}\n", servers)
 	}
 
 	all.text = text.String()
@@ -226,9 +231,10 @@ func confide(t *testing.T, good string, at addresses) confidential {
 
 func TestEverySecretIsConfiguredInThisTest(t *testing.T) {
 	there := map[string]bool{}
-	for login := range natsLogins {
+	for login := range natsLogins + 1 {
 		all := confide(t, "http://good.example", addresses{
-			scheme: "https://", http: func(name string) string { return name + ".example" }, kafka: "kafka.example:9092", nats: "nats.example:4222", login: login, cluster: true, adminTLS: true,
+			scheme: "https://", http: func(name string) string { return name + ".example" }, kafka: "kafka.example:9092", nats: "nats.example:4222",
+			login: login % natsLogins, cluster: true, embedded: login == natsLogins, adminTLS: true,
 		})
 		for key, words := range all.secrets {
 			there[key] = there[key] || strings.Join(words, "") != ""

@@ -28,7 +28,8 @@ func (c *command) stateCommand() *cobra.Command {
 		Short: "Show, back up and maintain the state file",
 		Long: `The state is one file with the positions of the streams, the journal, the cursors of the
 sinks and the dead letters. All commands but compact also work while the bridge is running.
-In a cluster, members must run for all of them but compact, which is not needed there.`,
+In a cluster, they act on the state of the owner of the log, and members must run for all
+of them but compact, which is not needed there.`,
 		Example: `  ndrbridge state show
   ndrbridge state backup /var/backups/ndrbridge.db
   ndrbridge state rename lake datalake`,
@@ -57,9 +58,9 @@ with mode 0600 only when it is complete and on disk; - is standard output. To re
 the copy, stop the bridge, replace the state file with the copy, and start the bridge.
 Everything since the backup is then read and delivered again.
 
-In a cluster, the copy is a tar archive with the state of each shard. NATS has the state
-that members restore; the archive is a last resort, for ndrbridge cluster recover
---from-file.`,
+In a cluster, the copy is that of the owner. A member needs none, because NATS has the state
+that it restores; the copy is a last resort, for ndrbridge cluster recover --from and
+ndrbridge cluster export --from.`,
 		Example: `  ndrbridge state backup /var/backups/ndrbridge.db
   ndrbridge state backup - | gzip > ndrbridge.db.gz`,
 		Args:              exactly("FILE"),
@@ -69,7 +70,7 @@ that members restore; the archive is a last resort, for ndrbridge cluster recove
 				if args[0] == "-" {
 					return c.backupToOutput(cmd.Context(), control)
 				}
-				n, err := c.backupToFile(cmd.Context(), control, args[0], force)
+				n, err := c.backupToFile(cmd.Context(), control, args[0], force, func(string) error { return nil })
 				if err != nil {
 					return err
 				}
@@ -94,9 +95,8 @@ func (c *command) backupToOutput(ctx context.Context, control *admin.Client) err
 	return control.Backup(ctx, c.stdout)
 }
 
-// backupToFile writes the copy to a temporary file in the same directory and renames it to
-// path when it is complete. It returns the size in bytes.
-func (c *command) backupToFile(ctx context.Context, control *admin.Client, path string, force bool) (_ int64, err error) {
+// backupToFile writes the copy to a file, as writeCopy does.
+func (c *command) backupToFile(ctx context.Context, control *admin.Client, path string, force bool, finish func(path string) error) (n int64, err error) {
 	status, err := control.Status(ctx)
 	if err != nil {
 		return 0, err
@@ -104,22 +104,42 @@ func (c *command) backupToFile(ctx context.Context, control *admin.Client, path 
 	if err := replaceable(path, status.State.Path, force); err != nil {
 		return 0, err
 	}
+	var w countingWriter
+	err = terminal.NewProgress(c.stderr).While(func(time.Duration) string {
+		return fmt.Sprintf("%s of %s written", terminal.Bytes(w.n.Load()), terminal.Bytes(status.State.FileBytes))
+	}, func() error {
+		n, err = writeCopy(path, func(file io.Writer) error {
+			w.w = file
+			return control.Backup(ctx, &w)
+		}, finish)
+		return err
+	})
+	return n, err
+}
+
+// writeCopy has write write a temporary file in the folder of path, and finish change it when it is
+// complete and closed, and renames it to path then. It returns the size in bytes.
+func writeCopy(path string, write func(io.Writer) error, finish func(path string) error) (int64, error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // of mode 0600
 	if err != nil {
 		return 0, err
 	}
 	defer os.Remove(file.Name()) // fails after the rename
-	w := &countingWriter{w: file}
-	err = terminal.NewProgress(c.stderr).While(func(time.Duration) string {
-		return fmt.Sprintf("%s of %s written", terminal.Bytes(w.n.Load()), terminal.Bytes(status.State.FileBytes))
-	}, func() error { return control.Backup(ctx, w) })
+	err = write(file)
 	if err == nil {
 		err = file.Sync()
 	}
-	if err = errors.Join(err, file.Close()); err != nil {
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = finish(file.Name())
+	}
+	if err != nil {
 		return 0, err
 	}
-	return w.n.Load(), os.Rename(file.Name(), path)
+	info, err := os.Stat(file.Name())
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), checkpoint.Rename(file.Name(), path)
 }
 
 // replaceable returns an error if a backup must not be written to path.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,24 +38,25 @@ and what to do about problems.
   SKIPPED    events that were never sent to the sink, because of its lag policy or
              because it was not configured; the count is never reset
 
-In a cluster, all of this is about all shards, whichever member answers; see also
-ndrbridge cluster status.
+In a cluster, this is the status of the owner of the log, whichever member is asked. Without
+an owner, the status of the cluster is shown, as by ndrbridge cluster status, and the exit
+code is 1.
 
 If ticket commands are received from brokers, each is shown with the number of messages
 that were STORED, and that were REFUSED because they contain no valid command, since the
 connection was opened.
 
-The exit code is 0 regardless of the status. Use /readyz to check it in a script.`,
+Otherwise, the exit code is 0 regardless of the status. Use /readyz to check it in a script.`,
 		Example: `  ndrbridge status --config ndrbridge.yaml
   ndrbridge status --json | jq '.sinks[] | select(.state == "halted")'`,
 		Args: commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.acting(cmd.Context(), func(control *admin.Client) error {
 				status, err := control.Status(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if c.asJSON {
+				switch {
+				case err != nil:
+					return c.withoutOwner(cmd.Context(), control, err)
+				case c.asJSON:
 					return c.printJSON(status)
 				}
 				c.printStatus(status, time.Now())
@@ -61,6 +64,17 @@ The exit code is 0 regardless of the status. Use /readyz to check it in a script
 			})
 		},
 	}))
+}
+
+// withoutOwner prints the status of the cluster if a member could not return that of the owner
+// because of err. It returns err.
+func (c *command) withoutOwner(ctx context.Context, member *admin.Client, err error) error {
+	if errors.Is(err, admin.ErrUnavailable) && !c.asJSON {
+		if seen, failed := admin.API.GetCluster.Call(ctx, member, admin.None{}); failed == nil {
+			c.printCluster(seen, time.Now())
+		}
+	}
+	return err
 }
 
 // printStatus prints a status for a person.

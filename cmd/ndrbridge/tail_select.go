@@ -142,9 +142,8 @@ func (c *command) tail(ctx context.Context, control *admin.Client, o tailOptions
 	from := o.from()
 	live := o.lines == 0 && !o.noFollow // nothing of the journal is selected
 	last := newest{n: o.lines, maxBytes: maxHeld}
-	var missing error
-	end := func(err error) error {
-		live, missing = true, err
+	end := func() error {
+		live = true
 		for _, e := range last.kept() {
 			if err := c.printEvent(e); err != nil {
 				return err
@@ -174,8 +173,6 @@ func (c *command) tail(ctx context.Context, control *admin.Client, o tailOptions
 	switch {
 	case ctx.Err() != nil: // Ctrl-C is the normal end
 		return nil
-	case errors.Is(err, errTailed) && missing != nil:
-		return fmt.Errorf("events are missing: %w", missing)
 	case errors.Is(err, errTailed):
 		return nil
 	case errors.Is(err, admin.ErrNotRunning):
@@ -184,9 +181,8 @@ func (c *command) tail(ctx context.Context, control *admin.Client, o tailOptions
 	return err
 }
 
-// newest holds the events that were recorded last, of those that were added: n, or fewer if
-// they have more than maxBytes, but at least one. They come in order from one journal, and
-// from those of a cluster's shards in any order.
+// newest holds the last of the events that were added: n, or fewer if they have more than
+// maxBytes, but at least one.
 type newest struct {
 	n, maxBytes int
 	events      []transform.Event
@@ -204,7 +200,6 @@ func (l *newest) add(e transform.Event) {
 
 // kept returns the events to keep.
 func (l *newest) kept() []transform.Event {
-	slices.SortStableFunc(l.events, func(a, b transform.Event) int { return a.RecordedTime.Compare(b.RecordedTime) })
 	first := len(l.events)
 	for l.bytes = 0; first > 0 && len(l.events)-first < l.n; first-- {
 		size := len(l.events[first-1].Structured())

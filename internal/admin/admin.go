@@ -37,14 +37,19 @@ type Options struct {
 	// counted nor logged.
 	Guesses *Guesses
 	// Control returns the bridge that the API acts on, a Client of NewLocal, or nil while the
-	// state is being opened. It is called for each request.
+	// state is being opened. It is called for each request. That of a member of a cluster has at
+	// least the operations that are not forwarded: Reload, GetCluster and RecoverCluster.
 	Control func() *Client
 	// Tickets returns the intakes for ticket commands. It is called for each
 	// request, once Control returns non-nil.
 	Tickets func() Tickets
-	// ForMembers adds the operations that are only for members of the same cluster. The rights
-	// to the NATS subject of the handler authenticate them.
-	ForMembers bool
+	// Member is the name of this member of a cluster. Owner returns whether it owns the cluster's log;
+	// if it does not, the address of the owner's admin interface, to which requests are forwarded, or
+	// the reason why there is none, a sentence. It is called for each request. If it is nil, there is
+	// no cluster. TLS has the files with which the interface is served, for requests to the owner.
+	Member string
+	Owner  func() (url string, self bool, why string)
+	TLS    TLS
 	// Reload returns the result of the last reload, or nil. It is called for each request.
 	// If it is nil, there has been none.
 	Reload func() *ReloadStatus
@@ -161,7 +166,6 @@ func (o Options) authorize(next http.Handler) http.Handler {
 			}
 			a.trusted, a.readOnly = true, !isAll
 		}
-		a.trusted = a.trusted || o.ForMembers
 		if a.trusted || r.ContentLength == 0 { // otherwise when its body has arrived
 			a.admit()
 		}

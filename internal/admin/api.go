@@ -38,27 +38,29 @@ type handler func(c *Client, w http.ResponseWriter, r *http.Request) (answer any
 type served struct {
 	*route
 	answer handler
+	// verify, if it is not nil, reads the body of a request that may have come without the token, and
+	// authorizes it, before it is forwarded to the owner of a cluster's log.
+	verify func(w http.ResponseWriter, r *http.Request) (body []byte, err error)
 }
 
 // routes returns the operations of each path below version, by method.
 func (o Options) routes() map[string]map[string]served {
 	all := make(map[string]map[string]served)
-	add := func(at *route, answer handler) {
-		for _, path := range at.paths {
+	serve := func(s served) {
+		for _, path := range s.paths {
 			if all[path] == nil {
 				all[path] = make(map[string]served)
 			}
-			all[path][at.method] = served{at, answer}
+			all[path][s.method] = s
 		}
 	}
+	add := func(at *route, answer handler) { serve(served{route: at, answer: answer}) }
 	for _, field := range reflect.ValueOf(API).Fields() {
 		operation := field.Interface().(interface {
 			at() *route
 			answer(c *Client, w http.ResponseWriter, r *http.Request) (any, error)
 		})
-		if !operation.at().forMembers || o.ForMembers {
-			add(operation.at(), operation.answer)
-		}
+		add(operation.at(), operation.answer)
 	}
 	add(API.GetStatus.route, o.status)
 	add(API.TailEvents.route, tail(semaphore.NewWeighted(maxTails)))
@@ -66,7 +68,11 @@ func (o Options) routes() map[string]map[string]served {
 	add(API.Verify.route, verify)
 	add(&route{method: http.MethodPost, paths: API.ListTicketCommands.paths, takes: request{body: true}}, o.takeCommands)
 	// The id is the name of a ticket system.
-	add(&route{method: http.MethodPost, paths: API.GetTicketCommand.paths, takes: request{body: true, any: true}}, o.takeWebhook)
+	webhook := &route{method: http.MethodPost, paths: API.GetTicketCommand.paths, takes: request{body: true, any: true}}
+	serve(served{webhook, o.takeWebhook, func(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+		_, body, err := o.verifyWebhook(w, r)
+		return body, err
+	}})
 	return all
 }
 
@@ -92,9 +98,9 @@ func (o Options) status(c *Client, _ http.ResponseWriter, r *http.Request) (any,
 
 // api returns the handler of the API.
 func (o Options) api() http.Handler {
-	mux, answers := http.NewServeMux(), semaphore.NewWeighted(maxAnswers)
+	mux, answers, forwarder := http.NewServeMux(), semaphore.NewWeighted(maxAnswers), o.newForwarder()
 	for path, m := range o.routes() {
-		mux.Handle(version+path, o.serve(path, m, answers))
+		mux.Handle(version+path, o.serve(path, m, answers, forwarder))
 	}
 	mux.Handle(descriptionPath, readOnly(func(w http.ResponseWriter, r *http.Request) {
 		if refused := checkQuery(r.URL.RawQuery, nil); refused != nil {
@@ -117,14 +123,17 @@ func (o Options) api() http.Handler {
 	return mux
 }
 
-// serve returns a handler for the operations of a path. It answers 503 until Control
-// returns a Client. A GET, except of the event stream, occupies one of answers, and is
-// answered 503 if none is free.
-func (o Options) serve(path string, m map[string]served, answers *semaphore.Weighted) http.Handler {
+// serve returns a handler for the operations of a path. It forwards those that another
+// member carries out, and answers 503 until Control returns a Client. A GET, except of the
+// event stream, occupies one of answers, and is answered 503 if none is free.
+func (o Options) serve(path string, m map[string]served, answers *semaphore.Weighted, forwarder *forwarder) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		do, ok := m[r.Method]
 		if !ok {
 			refuseMethod(w, r, slices.Sorted(maps.Keys(m)))
+			return
+		}
+		if forwarder.forward(w, r, do) {
 			return
 		}
 		var refused *problem

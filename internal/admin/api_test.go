@@ -21,6 +21,7 @@ var endpoints = []struct{ method, path string }{
 	{"GET", "/api/v1/history"},
 	{"GET", "/api/v1/cluster"},
 	{"POST", "/api/v1/cluster/handover"},
+	{"POST", "/api/v1/cluster/recover"},
 	{"GET", "/api/v1/events"},
 	{"GET", "/api/v1/appliances/hq/detections/4711"},
 	{"POST", "/api/v1/backup"},

@@ -25,7 +25,6 @@ type Client struct {
 	base  *url.URL
 	token string
 	http  http.Client
-	over  bool // a transport of its own leads to the API, and base means nothing
 }
 
 // NewLocal returns a Client whose operations the functions carry out. The caller must not
@@ -42,6 +41,14 @@ func (c *Client) With(others Operations) *Client {
 // isMember reports whether the functions of c are those of a member of a cluster.
 func (c *Client) isMember() bool { return c.local[API.GetCluster.route] != nil }
 
+// errMissing returns the error of an operation for which c has no function.
+func (c *Client) errMissing() error {
+	if c.isMember() { // and does not own the log
+		return fmt.Errorf("this member does not own the log of the cluster: %w", ErrUnavailable)
+	}
+	return errNoCluster // all bridges carry out the others
+}
+
 // NewClient returns a client of the API at address, an http or https URL without a user,
 // which errors would show. token is the bearer token; it may be empty.
 func NewClient(address, token string) (*Client, error) {
@@ -50,12 +57,6 @@ func NewClient(address, token string) (*Client, error) {
 		return nil, errors.New("the address of the admin API must be a URL such as http://127.0.0.1:9600")
 	}
 	return &Client{base: base, token: token}, nil
-}
-
-// NewClientOver returns a client of the API that a transport leads to, whatever the
-// address. It sends no token.
-func NewClientOver(transport http.RoundTripper) *Client {
-	return &Client{base: &url.URL{Scheme: "http", Host: "localhost"}, http: http.Client{Transport: transport}, over: true}
 }
 
 // call is one request to the API.
@@ -101,9 +102,6 @@ func (c *Client) send(req *http.Request) (io.ReadCloser, error) {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.http.Do(req)
-	if failed, ok := errors.AsType[*url.Error](err); ok && c.over {
-		return nil, failed.Err // the address means nothing
-	}
 	if errors.Is(err, http.ErrSchemeMismatch) {
 		return nil, fmt.Errorf("the bridge at %s does not use TLS: write http:// instead of https://", c.base.Host)
 	}
@@ -116,15 +114,11 @@ func (c *Client) send(req *http.Request) (io.ReadCloser, error) {
 	defer resp.Body.Close()
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxRequest))        // an incomplete one is no problem document
 	const requiresTLS = "Client sent an HTTP request to an HTTPS server." // as net/http answers
-	if !c.over && bytes.HasPrefix(answer, []byte(requiresTLS)) {
+	if bytes.HasPrefix(answer, []byte(requiresTLS)) {
 		return nil, fmt.Errorf("the bridge at %s requires TLS: write https:// instead of http://", c.base.Host)
 	}
 	var p problem
-	switch {
-	case json.Unmarshal(answer, &p) == nil && p.Detail != "":
-	case c.over:
-		return nil, fmt.Errorf("the bridge at %s answered %s", c.base.Host, resp.Status)
-	default:
+	if json.Unmarshal(answer, &p) != nil || p.Detail == "" {
 		return nil, fmt.Errorf("%s answered %s, but not as a bridge does; check the address, and a proxy in front of the bridge", c.base.Host, resp.Status)
 	}
 	if wait, ok := retryafter.Parse(resp.Header); ok {
@@ -153,7 +147,7 @@ func ask[T any](ctx context.Context, c *Client, a call) (answer T, err error) {
 	}
 	defer body.Close()
 	if err := json.NewDecoder(body).Decode(&answer); err != nil {
-		if _, invalid := errors.AsType[*json.SyntaxError](err); invalid && !c.over {
+		if _, invalid := errors.AsType[*json.SyntaxError](err); invalid {
 			return answer, fmt.Errorf("read the bridge's answer: %s did not send JSON, so it is not a bridge; check the address", c.base.Host)
 		}
 		return answer, fmt.Errorf("read the bridge's answer: %w", err)

@@ -7,11 +7,32 @@ import (
 
 // Cluster is the state of a cluster of bridges, as seen by one of its members.
 type Cluster struct {
-	Name    string          `json:"name"`    // its name
-	Member  string          `json:"member"`  // the member that answered
-	Members []ClusterMember `json:"members"` // the live members, by name
-	Shards  []ClusterShard  `json:"shards"`  // the shards, by number
+	Name string `json:"name"` // its name
+	// Its identity, which ndrbridge cluster init gave it; empty if not known yet.
+	ID         string `json:"id"`
+	Generation uint64 `json:"generation"` // the generation of its log: each recovery begins the next one
+	Member     string `json:"member"`     // the member that answered
+	// The member that owns the log: it polls and delivers. Absent if none does.
+	Owner string `json:"owner,omitempty"`
+	// How long the owner's lease lasts unless it is renewed.
+	LeaseSeconds        float64 `json:"lease_seconds,omitempty"`
+	WithoutOwnerSeconds float64 `json:"without_owner_seconds,omitempty"` // how long the log has had no owner
+	LogBytes            int64   `json:"log_bytes"`                       // the size of the log
+	// When the newest snapshot of the state was made; absent if there is none.
+	Snapshot time.Time       `json:"snapshot,omitzero"`
+	Members  []ClusterMember `json:"members"` // the members that can be reached, by name
+	// Why no member can own the log, such as that NATS lost a part of it.
+	Error string `json:"error,omitempty"`
 }
+
+// Values of ClusterMember.State.
+const (
+	MemberAway      = "away"      // it cannot follow the log; Error says why
+	MemberFollowing = "following" // it applies the log to its copy of the state
+	MemberTaking    = "taking"    // it takes the log
+	MemberOwning    = "owning"    // it owns the log
+	MemberReleasing = "releasing" // it stops, and gives the log up
+)
 
 // Values of ClusterMember.Config.
 const (
@@ -20,67 +41,35 @@ const (
 	ConfigUnknown = "unknown" // the member has another version
 )
 
-// ClusterMember is a live member of a cluster.
+// ClusterMember is a member of a cluster that can be reached.
 type ClusterMember struct {
 	Member  string    `json:"member"`         // its name
 	Version string    `json:"version"`        // the version of its program
-	Since   time.Time `json:"since,omitzero"` // when it started
-	Owns    []int     `json:"owns"`           // numbers of the shards that it owns
-	Follows []int     `json:"follows"`        // numbers of the shards of which it has a copy
-	// Its configuration, without secrets and the contents of files, compared with that of the member
-	// that answered: same, differs, or unknown if it has another version.
-	Config string `json:"config"`
-}
-
-// ClusterShard is a part of the appliances, which one member at a time owns.
-type ClusterShard struct {
-	Shard      int      `json:"shard"`           // its number
-	Appliances []string `json:"appliances"`      // the names of its appliances
-	Owner      string   `json:"owner,omitempty"` // the member that owns it; absent if none does
-	// How long the owner's lease lasts unless it is renewed.
-	LeaseSeconds        float64 `json:"lease_seconds,omitempty"`
-	WithoutOwnerSeconds float64 `json:"without_owner_seconds,omitempty"` // how long it has had no owner
-	Next                string  `json:"next,omitempty"`                  // the member that takes it; absent if none can
-	NextSeconds         float64 `json:"next_seconds,omitempty"`          // when that member takes it if all goes well
-	// The other members with a copy of its state, the best candidate first.
-	Followers []ClusterFollower `json:"followers"`
-	LogBytes  int64             `json:"log_bytes"` // the size of its log
-	// When its newest snapshot was made; absent if there is none.
-	Snapshot time.Time `json:"snapshot,omitzero"`
-	// What the member that answered does with it: away, following, taking, owning or releasing.
+	Since   time.Time `json:"since,omitzero"` // when it was started
+	// The address of its admin interface for other members (admin.advertise); absent if it has none.
+	URL string `json:"url,omitempty"`
+	// What it does: away (it cannot follow the log), following, taking, owning or releasing.
 	State string `json:"state"`
-	Error string `json:"error,omitempty"` // why that member cannot do so
+	// Its configuration, without secrets and the contents of files, compared with the owner's, or that
+	// of the member that answered if there is no owner: same, differs, or unknown if it has another
+	// version.
+	Config     string `json:"config"`
+	Generation uint64 `json:"generation"` // the generation of the log that its copy of the state has
+	Offset     uint64 `json:"offset"`     // the last message of the log that its copy has
+	Behind     uint64 `json:"behind"`     // messages of the log that it has yet to apply
+	// Whether it owns the log, or can take it.
+	Ready bool   `json:"ready"`
+	Error string `json:"error,omitempty"` // why it is not ready
 }
 
-// ClusterFollower is a member that follows the log of a shard.
-type ClusterFollower struct {
-	Member string `json:"member"` // the member's name
-	Behind uint64 `json:"behind"` // messages of the log that it has yet to apply
-}
-
-// Handover asks members to hand shards over. Exactly one field is set.
-type Handover struct {
-	Member string `json:"member,omitempty"` // the member whose shards are handed over
-	Shard  *int   `json:"shard,omitempty"`  // the shard to hand over
-}
-
-func (h Handover) check() error {
-	if (h.Member == "") == (h.Shard == nil) {
-		return newProblem(http.StatusBadRequest, `name either a member or a shard: {"member": NAME} or {"shard": NUMBER}`)
-	}
-	return nil
-}
-
-// Recovery asks a member to continue the log of a shard from its copy of the state. Both
-// fields are required.
+// Recovery asks to begin the next generation of the log with the copy of a member.
 type Recovery struct {
-	Shard *int   `json:"shard"` // the shard
-	From  string `json:"from"`  // the member with the copy
+	From string `json:"from"` // the member with the copy
 }
 
 func (r Recovery) check() error {
-	if r.Shard == nil || r.From == "" {
-		return newProblem(http.StatusBadRequest, `name a shard, and the member from whose copy it continues: {"shard": NUMBER, "from": NAME}`)
+	if r.From == "" {
+		return newProblem(http.StatusBadRequest, `name the member with whose copy the log continues: {"from": NAME}`)
 	}
 	return nil
 }

@@ -18,39 +18,40 @@ import (
 // cluster records the handovers and recoveries.
 type cluster struct {
 	state      admin.Cluster
-	handovers  []admin.Handover
+	handovers  int
 	recoveries []admin.Recovery
 	err        error
 }
 
-// serveCluster serves a bridge that is a member of c and returns a client for it.
-func serveCluster(t *testing.T, c *cluster) (*admin.Client, *httptest.Server) {
-	t.Helper()
+// operations returns the operations on the cluster, which every member has.
+func (c *cluster) operations() admin.Operations {
 	all := make(admin.Operations)
 	admin.API.GetCluster.By(all, func(context.Context, admin.None) (admin.Cluster, error) { return c.state, c.err })
-	admin.API.HandOver.By(all, func(_ context.Context, what admin.Handover) error {
-		c.handovers = append(c.handovers, what)
+	admin.API.HandOver.By(all, func(context.Context, admin.None) error {
+		c.handovers++
 		return c.err
 	})
-	admin.API.RecoverShard.By(all, func(_ context.Context, what admin.Recovery) error {
+	admin.API.RecoverCluster.By(all, func(_ context.Context, what admin.Recovery) error {
 		c.recoveries = append(c.recoveries, what)
 		return c.err
 	})
-	return serveWith(t, handlerOf(newControl(t).client().With(all)))
+	return all
+}
+
+// serveCluster serves a bridge that is the owner of c and returns a client for it.
+func serveCluster(t *testing.T, c *cluster) (*admin.Client, *httptest.Server) {
+	t.Helper()
+	return serveWith(t, handlerOf(newControl(t).client().With(c.operations())))
 }
 
 var twoMembers = admin.Cluster{
-	Name: "prod", Member: "a",
+	Name: "prod", ID: "7e1f", Generation: 2, Member: "a", Owner: "a", LeaseSeconds: 5.5, LogBytes: 12, Snapshot: time.Unix(3, 0).UTC(),
 	Members: []admin.ClusterMember{
-		{Member: "a", Version: "1.2.3", Since: time.Unix(1, 0).UTC(), Owns: []int{0}, Follows: []int{}, Config: admin.ConfigSame},
-		{Member: "b", Version: "1.2.3", Since: time.Unix(2, 0).UTC(), Owns: []int{}, Follows: []int{0}, Config: admin.ConfigDiffers},
-	},
-	Shards: []admin.ClusterShard{
 		{
-			Shard: 0, Appliances: []string{"hq"}, Owner: "a", LeaseSeconds: 5.5, Followers: []admin.ClusterFollower{{Member: "b", Behind: 7}},
-			LogBytes: 12, Snapshot: time.Unix(3, 0).UTC(), State: "owning",
+			Member: "a", Version: "1.2.3", Since: time.Unix(1, 0).UTC(), URL: "https://a.example:9600",
+			State: admin.MemberOwning, Config: admin.ConfigSame, Generation: 2, Offset: 30, Ready: true,
 		},
-		{Shard: 1, Appliances: []string{}, WithoutOwnerSeconds: 3, Next: "b", NextSeconds: 4, Followers: []admin.ClusterFollower{}, State: "away", Error: "no space left"},
+		{Member: "b", Version: "1.2.3", State: admin.MemberAway, Config: admin.ConfigDiffers, Generation: 2, Offset: 23, Behind: 7, Error: "no space left"},
 	},
 }
 
@@ -64,11 +65,9 @@ func TestClientCluster(t *testing.T) {
 	if err != nil || status.Cluster == nil || !reflect.DeepEqual(*status.Cluster, twoMembers) {
 		t.Errorf("the status has the cluster %+v (%v), want %+v", status.Cluster, err, twoMembers)
 	}
-	const want = `{"name":"prod","member":"a","members":[` +
-		`{"member":"a","version":"1.2.3","since":"1970-01-01T00:00:01Z","owns":[0],"follows":[],"config":"same"},` +
-		`{"member":"b","version":"1.2.3","since":"1970-01-01T00:00:02Z","owns":[],"follows":[0],"config":"differs"}],"shards":[` +
-		`{"shard":0,"appliances":["hq"],"owner":"a","lease_seconds":5.5,"followers":[{"member":"b","behind":7}],"log_bytes":12,"snapshot":"1970-01-01T00:00:03Z","state":"owning"},` +
-		`{"shard":1,"appliances":[],"without_owner_seconds":3,"next":"b","next_seconds":4,"followers":[],"log_bytes":0,"state":"away","error":"no space left"}]}`
+	const want = `{"name":"prod","id":"7e1f","generation":2,"member":"a","owner":"a","lease_seconds":5.5,"log_bytes":12,"snapshot":"1970-01-01T00:00:03Z","members":[` +
+		`{"member":"a","version":"1.2.3","since":"1970-01-01T00:00:01Z","url":"https://a.example:9600","state":"owning","config":"same","generation":2,"offset":30,"behind":0,"ready":true},` +
+		`{"member":"b","version":"1.2.3","state":"away","config":"differs","generation":2,"offset":23,"behind":7,"ready":false,"error":"no space left"}]}`
 	if _, body := request(t, "GET", server.URL+"/api/v1/cluster", "", token); strings.TrimSpace(body) != want {
 		t.Errorf("%s, want %s", body, want)
 	}
@@ -77,64 +76,63 @@ func TestClientCluster(t *testing.T) {
 func TestClientHandover(t *testing.T) {
 	c := &cluster{}
 	client, server := serveCluster(t, c)
-	want := []admin.Handover{{Member: "a"}, {Shard: new(0)}}
-	for _, what := range want {
-		require.NoError(t, admin.API.HandOver.Do(t.Context(), client, what))
-	}
-	if !reflect.DeepEqual(c.handovers, want) {
-		t.Errorf("%+v, want %+v", c.handovers, want)
-	}
-	c.err = fmt.Errorf("%w member %q", admin.ErrUnknown, "z")
-	if err := admin.API.HandOver.Do(t.Context(), client, admin.Handover{Member: "z"}); !errors.Is(err, admin.ErrUnknown) || !strings.Contains(err.Error(), `"z"`) {
-		t.Errorf("%v, want that the member is unknown", err)
+	require.NoError(t, admin.API.HandOver.Do(t.Context(), client, admin.None{}))
+	answer, text := request(t, "POST", server.URL+"/api/v1/cluster/handover", `{"member":"b"}`, token)
+	checkProblem(t, answer, text, http.StatusBadRequest, "takes no body")
+	if c.handovers != 1 {
+		t.Errorf("%d handovers, want 1", c.handovers)
 	}
 	c.err = errors.New("no other member follows it")
-	answer, text := request(t, "POST", server.URL+"/api/v1/cluster/handover", `{"shard":0}`, token)
+	answer, text = request(t, "POST", server.URL+"/api/v1/cluster/handover", "", token)
 	checkProblem(t, answer, text, http.StatusConflict, "no other member follows it")
-}
-
-func TestInvalidHandovers(t *testing.T) {
-	c := &cluster{}
-	_, server := serveCluster(t, c)
-	for _, body := range []string{`{}`, `{"member":"a","shard":1}`, `{"member":""}`} {
-		answer, text := request(t, "POST", server.URL+"/api/v1/cluster/handover", body, token)
-		checkProblem(t, answer, text, http.StatusBadRequest, "either a member or a shard")
-	}
-	if len(c.handovers) > 0 {
-		t.Errorf("the bridge got %+v", c.handovers)
-	}
 }
 
 func TestClientRecover(t *testing.T) {
 	c := &cluster{}
 	client, server := serveCluster(t, c)
-	want := admin.Recovery{Shard: new(0), From: "b"}
-	require.NoError(t, admin.API.RecoverShard.Do(t.Context(), client, want))
-	for _, body := range []string{`{}`, `{"from":"b"}`, `{"shard":0}`, `{"shard":0,"from":""}`} {
+	want := admin.Recovery{From: "b"}
+	require.NoError(t, admin.API.RecoverCluster.Do(t.Context(), client, want))
+	for _, body := range []string{`{}`, `{"from":""}`} {
 		answer, text := request(t, "POST", server.URL+"/api/v1/cluster/recover", body, token)
-		checkProblem(t, answer, text, http.StatusBadRequest, "name a shard, and the member")
+		checkProblem(t, answer, text, http.StatusBadRequest, "name the member with whose copy")
 	}
-	answer, _ := request(t, "POST", server.URL+"/api/v1/cluster/recover", `{"shard":0,"from":"b"}`, "")
+	answer, _ := request(t, "POST", server.URL+"/api/v1/cluster/recover", `{"from":"b"}`, "")
 	if answer.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without the token: %s", answer.Status)
 	}
 	if !reflect.DeepEqual(c.recoveries, []admin.Recovery{want}) {
 		t.Errorf("%+v, want %+v once", c.recoveries, want)
 	}
+	c.err = fmt.Errorf("%w member %q", admin.ErrUnknown, "z")
+	if err := admin.API.RecoverCluster.Do(t.Context(), client, admin.Recovery{From: "z"}); !errors.Is(err, admin.ErrUnknown) || !strings.Contains(err.Error(), `"z"`) {
+		t.Errorf("%v, want that the member is unknown", err)
+	}
 	c.err = errors.New("member a owns it")
-	answer, text := request(t, "POST", server.URL+"/api/v1/cluster/recover", `{"shard":0,"from":"b"}`, token)
+	answer, text := request(t, "POST", server.URL+"/api/v1/cluster/recover", `{"from":"b"}`, token)
 	checkProblem(t, answer, text, http.StatusConflict, "member a owns it")
 }
 
 func TestABridgeWithoutAClusterHasNone(t *testing.T) {
 	_, server := serve(t, newControl(t))
 	for _, e := range []struct{ method, path, body string }{
-		{"GET", "/api/v1/cluster", ""}, {"POST", "/api/v1/cluster/handover", `{"member":"a"}`}, {"POST", "/api/v1/cluster/recover", `{"member":"a"}`},
+		{"GET", "/api/v1/cluster", ""}, {"POST", "/api/v1/cluster/handover", ""}, {"POST", "/api/v1/cluster/recover", `{"from":"a"}`},
 	} {
 		answer, body := request(t, e.method, server.URL+e.path, e.body, token)
 		checkProblem(t, answer, body, http.StatusNotFound, "not a member of a cluster")
 	}
 	if _, body := request(t, "GET", server.URL+"/api/v1/status", "", token); strings.Contains(body, "cluster") {
 		t.Errorf("the status has a cluster: %s", body)
+	}
+}
+
+func TestAMemberWithoutThePipelineIsUnavailable(t *testing.T) {
+	client, server := serveWith(t, handlerOf(admin.NewLocal((&cluster{state: twoMembers}).operations())))
+	answer, body := request(t, http.MethodGet, server.URL+"/api/v1/history", "", token)
+	checkProblem(t, answer, body, http.StatusServiceUnavailable, "this member does not own the log of the cluster")
+	if got := answer.Header.Get("Retry-After"); got != "5" {
+		t.Errorf("Retry-After %q, want 5", got)
+	}
+	if _, err := client.Status(t.Context()); !errors.Is(err, admin.ErrUnavailable) {
+		t.Errorf("%v, want ErrUnavailable", err)
 	}
 }

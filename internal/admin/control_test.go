@@ -33,7 +33,6 @@ var (
 // control is a bridge on a real state with a sink lake and an appliance hq. Its fields
 // replace what an operation returns.
 type control struct {
-	missing error     // which Tail reports with Live
 	tailed  sync.Once // closes tailing
 	store   *checkpoint.Store
 	path    string
@@ -210,7 +209,7 @@ func (c *control) follow(ctx context.Context, r admin.TailRequest) error {
 		default:
 		}
 		if from.Live != nil {
-			if err := from.Live(c.missing); err != nil {
+			if err := from.Live(); err != nil {
 				return err
 			}
 			from.Live = nil

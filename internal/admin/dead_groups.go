@@ -62,22 +62,6 @@ func (g *DeadGrouping) Add(owner checkpoint.Owner, d checkpoint.DeadLetter) {
 	} else {
 		added.Sink, _ = owner.Sink()
 	}
-	g.add(added)
-}
-
-// AddTotal adds to the number of dead letters that are to be grouped.
-func (g *DeadGrouping) AddTotal(n uint64) { g.total += n }
-
-// Merge adds groups that were made elsewhere. prefix precedes their keys.
-func (g *DeadGrouping) Merge(other DeadGroups, prefix string) {
-	g.total += other.Total
-	for _, group := range other.Groups {
-		group.Key = prefix + group.Key
-		g.add(group)
-	}
-}
-
-func (g *DeadGrouping) add(added DeadGroup) {
 	key := groupKey{added.Owner(), added.Class, added.Reason}
 	group, ok := g.groups[key]
 	switch {
@@ -98,6 +82,9 @@ func (g *DeadGrouping) add(added DeadGroup) {
 		group.Last, group.Key = added.Last, added.Key
 	}
 }
+
+// AddTotal adds to the number of dead letters that are to be grouped.
+func (g *DeadGrouping) AddTotal(n uint64) { g.total += n }
 
 // Groups returns the groups collected so far.
 func (g *DeadGrouping) Groups() DeadGroups {

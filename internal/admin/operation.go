@@ -28,9 +28,10 @@ type route struct {
 	// has.
 	paths []string
 	// fallback is the status of errors that are none of the known ones.
-	fallback   int
-	forMembers bool
-	takes      request
+	fallback int
+	// local operations are those of a member of a cluster. The others are the owner's.
+	local bool
+	takes request
 }
 
 // request is what a request may contain.
@@ -74,7 +75,7 @@ func (o *Operation[Req, Answer]) define(tag reflect.StructTag) {
 	if err != nil {
 		fallback = http.StatusInternalServerError
 	}
-	o.route = &route{words[0], words[1:], fallback, tag.Get("group") == "", requestOf(reflect.TypeFor[Req]())}
+	o.route = &route{words[0], words[1:], fallback, tag.Get("local") != "", requestOf(reflect.TypeFor[Req]())}
 }
 
 func (o Operation[Req, Answer]) at() *route { return o.route }
@@ -121,7 +122,7 @@ func (o Operation[Req, Answer]) Call(ctx context.Context, c *Client, request Req
 	}
 	do, ok := c.local[o.route].(func(context.Context, Req) (Answer, error))
 	if !ok {
-		return answer, errNoCluster // all bridges carry out the others
+		return answer, c.errMissing()
 	}
 	return do(ctx, request)
 }
@@ -129,7 +130,7 @@ func (o Operation[Req, Answer]) Call(ctx context.Context, c *Client, request Req
 // answer carries out a request on the bridge of c.
 func (o Operation[Req, Answer]) answer(c *Client, w http.ResponseWriter, r *http.Request) (any, error) {
 	if c.local != nil && c.local[o.route] == nil {
-		return nil, errNoCluster // whatever the request is
+		return nil, c.errMissing() // whatever the request is
 	}
 	request, err := readRequest[Req](w, r)
 	if err != nil {

@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"time"
 
-	"ndrbridge/checkpoint"
-	"ndrbridge/internal/tickets"
 	"ndrbridge/poller"
 	"ndrbridge/transform"
 )
@@ -21,8 +19,9 @@ var API = newOperations()
 // of a field is the operation's id, and its comment the description, the first sentence as the
 // summary. The tag http has the method and the paths below version, group the tag in the
 // description, errors the statuses besides those that every operation may have, and fallback the
-// status of errors that are none of the known ones. One without a group is not described. The JSON
-// of an answer is stable: fields are added, and never change their meaning.
+// status of errors that are none of the known ones. Those with the tag local are carried out by the
+// member of a cluster that is asked, the others by the owner of its log. The JSON of an answer is
+// stable: fields are added, and never change their meaning.
 type apiOperations struct {
 	// GetStatus returns the state of the bridge.
 	GetStatus Operation[None, Status] `http:"GET /status" group:"status"`
@@ -38,12 +37,11 @@ type apiOperations struct {
 	// it. The work for an answer is bounded: it says since when it is complete.
 	GetDetection Operation[DetectionRequest, Detection] `http:"GET /appliances/{appliance}/detections/{id}" group:"status" errors:"404"`
 
-	// Reload reloads the configuration. An invalid configuration changes nothing. In a cluster, every
-	// member reloads its own.
-	Reload Operation[None, Reloaded] `http:"POST /reload" group:"operation" errors:"409 422" fallback:"422"`
-	// Backup returns a consistent copy of the state. One at a time. The copy of a bridge is a state
-	// file; that of a cluster is a tar archive with a file for each shard. An answer that breaks off
-	// is not a usable copy.
+	// Reload reloads the configuration. An invalid configuration changes nothing. In a cluster, it is
+	// that of the member that answers; the others have to be asked one by one.
+	Reload Operation[None, Reloaded] `http:"POST /reload" group:"operation" errors:"409 422" fallback:"422" local:"true"`
+	// Backup returns a consistent copy of the state. One at a time. The copy is a state file. An
+	// answer that breaks off is not a usable copy.
 	Backup Action[BackupRequest] `http:"POST /backup" group:"operation" errors:"409"`
 	// Rewind reads a stream of an appliance again from a time.
 	Rewind Action[RewindRequest] `http:"POST /rewind" group:"operation" errors:"404 409"`
@@ -90,18 +88,14 @@ type apiOperations struct {
 	// DropTicketCommand deletes a ticket command. A pending one is not carried out.
 	DropTicketCommand Action[OfCommand] `http:"DELETE /tickets/{id}" group:"tickets" errors:"404 409"`
 
-	// GetCluster returns the state of the cluster.
-	GetCluster Operation[None, Cluster] `http:"GET /cluster" group:"cluster" errors:"404"`
-	// HandOver hands shards over to other members. Answers when the next member owns them. It fails if
-	// no other member follows one of them and catches up soon.
-	HandOver Action[Handover] `http:"POST /cluster/handover" group:"cluster" errors:"404 409" fallback:"409"`
-	// RecoverShard continues a shard's log from the copy of a member. What the log has beyond that copy
-	// is lost. No member may own the shard.
-	RecoverShard Action[Recovery] `http:"POST /cluster/recover" group:"cluster" errors:"404 409" fallback:"409"`
-
-	// Owners of shards carry these out for other members of the cluster.
-	Locate Operation[LocateRequest, []string]                `http:"POST /locate"`
-	Accept Operation[AcceptRequest, []checkpoint.Acceptance] `http:"POST /accept"`
+	// GetCluster returns the state of the cluster. As the member that answers sees it.
+	GetCluster Operation[None, Cluster] `http:"GET /cluster" group:"cluster" errors:"404" local:"true"`
+	// HandOver hands the log over to another member. Answers when that member owns it. It fails if no
+	// other member follows the log and catches up soon.
+	HandOver Action[None] `http:"POST /cluster/handover" group:"cluster" errors:"404 409" fallback:"409"`
+	// RecoverCluster begins the next generation of the log with the copy of a member. What the log has
+	// beyond that copy is lost. No member may own the log.
+	RecoverCluster Action[Recovery] `http:"POST /cluster/recover" group:"cluster" errors:"404 409" fallback:"409" local:"true"`
 }
 
 func newOperations() (all apiOperations) {
@@ -121,8 +115,7 @@ type OfSink struct {
 type TailRequest struct {
 	From
 	// With true, a message of the type live comes between the events of the journal and new ones. Its
-	// data is an object; its field missing is the reason why some of the journal's events are missing,
-	// and absent if none is.
+	// data is an empty object.
 	AsksLive bool `param:"live" invalid:"live must be true or false"`
 	Yield    func(transform.Event) error
 }
@@ -226,18 +219,3 @@ type OfCommand struct {
 	// The command's id.
 	ID uint64 `param:"id" status:"404" invalid:"there is no ticket command %q: an id is a number, as GET /api/v1/tickets shows it"`
 }
-
-// LocateRequest asks for the appliances that know a command's detection, or its ticket if it
-// names no detection: those that the state knows of or, with Ask, those that say so themselves.
-type LocateRequest struct {
-	Command tickets.Command `json:"command"`
-	Ask     bool            `json:"ask,omitempty"`
-}
-
-// AcceptRequest asks to store commands that were checked, as checkpoint.Store.Accept does.
-type AcceptRequest struct {
-	Commands []checkpoint.Command `json:"commands"`
-}
-
-// limit is the maximum size of the body: it is larger than that in which the commands arrived.
-func (*AcceptRequest) limit() int64 { return 16 << 20 }

@@ -58,11 +58,7 @@ func readRequest[T any](w http.ResponseWriter, r *http.Request) (request T, err 
 
 // decodeBody decodes the JSON body. Unlike encoding/json, it distinguishes capitals in names.
 func decodeBody(w http.ResponseWriter, r *http.Request, into any) error {
-	limit := int64(maxRequest)
-	if l, ok := into.(interface{ limit() int64 }); ok {
-		limit = l.limit()
-	}
-	body, err := readBody(w, r, limit)
+	body, err := readBody(w, r, maxRequest)
 	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusRequestEntityTooLarge {
 		p.Detail += ": ask for less at once"
 	}
@@ -144,6 +140,15 @@ func refuseBody(r *http.Request) *problem {
 
 // readBody reads a body of at most limit bytes, which must not be empty.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	body, err := readAll(w, r, limit)
+	if err == nil && len(bytes.TrimSpace(body)) == 0 {
+		return nil, newProblem(http.StatusBadRequest, "the body is missing: send JSON")
+	}
+	return body, err
+}
+
+// readAll reads a body of at most limit bytes.
+func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -153,8 +158,6 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 		return nil, newProblem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
 	case err != nil:
 		return nil, newProblem(http.StatusBadRequest, "the body broke off")
-	case len(bytes.TrimSpace(body)) == 0:
-		return nil, newProblem(http.StatusBadRequest, "the body is missing: send JSON")
 	}
 	return body, nil
 }

@@ -13,7 +13,7 @@ type Status struct {
 	ReadOnly bool        `json:"read_only,omitempty"`
 	State    StateStatus `json:"state"` // the state file and what it contains
 	// The result of the last reload of the configuration; absent: there has been none since the
-	// start. In a cluster, it is that of the member that answers.
+	// start. In a cluster, it is that of the owner.
 	Reload *ReloadStatus `json:"reload,omitempty"`
 	// The appliances, in the order of the configuration.
 	Appliances []ApplianceStatus `json:"appliances"`
@@ -22,16 +22,8 @@ type Status struct {
 	Intakes []IntakeStatus `json:"intakes,omitempty"`
 	// Sinks that are in the state, but not in the configuration, by name.
 	Unconfigured []SinkStatus `json:"unconfigured,omitempty"`
-	// Shards of the cluster that could not be asked. The other fields are without them.
-	ShardErrors []ShardError `json:"shard_errors,omitempty"`
-	// The cluster that the bridge is a member of. The other fields then describe all shards.
+	// The cluster that the bridge is a member of. The other fields then describe its owner.
 	Cluster *Cluster `json:"cluster,omitempty"`
-}
-
-// ShardError is the reason why the status of a shard of a cluster is missing.
-type ShardError struct {
-	Shard int    `json:"shard"` // the shard's number
-	Error string `json:"error"` // the reason
 }
 
 // StateStatus describes the state file and its contents.
@@ -147,11 +139,8 @@ type SinkStatus struct {
 	Error string    `json:"error,omitempty"` // why it is not running
 	// When delivery is tried again; absent unless it is retrying or halted.
 	NextAttempt time.Time `json:"next_attempt,omitzero"`
-	// In a cluster, the shard whose state and error these are, such as 03: the one in the worst
-	// state.
-	Shard     string `json:"shard,omitempty"`
-	LagEvents uint64 `json:"lag_events"` // the events that it has yet to complete
-	LagBytes  int64  `json:"lag_bytes"`  // their size
+	LagEvents   uint64    `json:"lag_events"` // the events that it has yet to complete
+	LagBytes    int64     `json:"lag_bytes"`  // their size
 	// When the oldest of them was seen; absent if there is none.
 	Oldest     time.Time `json:"oldest,omitzero"`
 	LagSeconds float64   `json:"lag_seconds"` // the age of that event; 0 if there is none

@@ -104,16 +104,16 @@ func (c *Client) Verify(ctx context.Context, appliance string, since time.Time, 
 	}
 }
 
+// errOldHTTP refuses a backup to a client of HTTP/1.0, which cannot distinguish a truncated copy from
+// a complete one.
+var errOldHTTP = newProblem(http.StatusHTTPVersionNotSupported, "ask for a copy of the state with HTTP/1.1")
+
 func backup(c *Client, w http.ResponseWriter, r *http.Request) (any, error) {
 	if !r.ProtoAtLeast(1, 1) {
-		// A client of HTTP/1.0 cannot distinguish a truncated copy from a complete one.
-		return nil, newProblem(http.StatusHTTPVersionNotSupported, "ask for a copy of the state with HTTP/1.1")
+		return nil, errOldHTTP
 	}
 	admissionOf(r).stream = true
-	d := &download{w: w, end: time.Now().Add(maxBackup), name: "ndrbridge.db"}
-	if c.isMember() {
-		d.name = "ndrbridge.tar"
-	}
+	d := &download{w: w, end: time.Now().Add(maxBackup)}
 	err := c.Backup(r.Context(), d)
 	if err != nil && d.begun {
 		panic(http.ErrAbortHandler) // the client must not take it for a complete copy
@@ -131,7 +131,6 @@ type download struct {
 	w     http.ResponseWriter
 	end   time.Time // the deadline; writes after it fail
 	begun bool
-	name  string // of the file
 }
 
 func (d *download) Write(b []byte) (int, error) {
@@ -141,7 +140,7 @@ func (d *download) Write(b []byte) (int, error) {
 	if !d.begun {
 		d.begun = true
 		d.w.Header().Set("Content-Type", "application/octet-stream")
-		d.w.Header().Set("Content-Disposition", `attachment; filename="`+d.name+`"`)
+		d.w.Header().Set("Content-Disposition", `attachment; filename="ndrbridge.db"`)
 	}
 	return d.w.Write(b)
 }

@@ -27,14 +27,12 @@ const keepAliveEvery = 15 * time.Second
 type From struct {
 	// Begins with the events of the journal that were recorded at or after this time.
 	Since time.Time `param:"since" invalid:"since is not a time: write a time such as 2026-01-31T08:00:00Z"`
-	// Begins with this many events of the journal; ignored if there is since. A cluster may return a
-	// few more: each shard an equal share, rounded up.
+	// Begins with this many events of the journal; ignored if there is since.
 	Last uint64 `param:"last" invalid:"last must be a number of events"`
 	// Live, if not nil, is called once, between the events that From selects and those that
-	// are journalled after the call of Tail; some of the latter may come before it. Its
-	// argument is the reason why some of the selected events are missing, or nil: in a cluster,
-	// a shard could not be asked. If Live returns an error, Tail returns it.
-	Live func(missing error) error
+	// are journalled after the call of Tail; some of the latter may come before it. If Live
+	// returns an error, Tail returns it.
+	Live func() error
 }
 
 // maxBuffer is the maximum size of a message buffer that is reused, in bytes.
@@ -70,7 +68,7 @@ func serveTail(c *Client, w http.ResponseWriter, r *http.Request, begin TailRequ
 	var b []byte
 	from := begin.From
 	if begin.AsksLive {
-		from.Live = func(missing error) error { return s.write(newLiveMessage(missing).appendTo(nil)) }
+		from.Live = func() error { return s.write(message{event: liveEvent, data: []byte("{}")}.appendTo(nil)) }
 	}
 	err := c.Tail(ctx, from, func(e transform.Event) error {
 		b = eventMessage(e).appendTo(b[:0])
@@ -154,12 +152,10 @@ func (c *Client) Tail(ctx context.Context, from From, yield func(transform.Event
 			}
 			return &p
 		case m.event == liveEvent:
-			missing, err := readLive(m.data)
-			if err == nil && from.Live != nil {
-				err = from.Live(missing)
-			}
-			if err != nil {
-				return err
+			if from.Live != nil {
+				if err := from.Live(); err != nil {
+					return err
+				}
 			}
 			continue
 		}
@@ -183,35 +179,8 @@ const keepAlive = ":\n\n"
 const problemEvent = "problem"
 
 // liveEvent is the type of the message between the selected events of the journal and new
-// ones. Its data is a liveData.
+// ones. Its data is an empty object.
 const liveEvent = "live"
-
-// liveData is the data of a liveEvent.
-type liveData struct {
-	// Missing is why some of the selected events are missing; empty: none is.
-	Missing string `json:"missing,omitempty"`
-}
-
-func newLiveMessage(missing error) message {
-	var live liveData
-	if missing != nil {
-		live.Missing = missing.Error()
-	}
-	data, _ := json.Marshal(live) // a string always encodes
-	return message{event: liveEvent, data: data}
-}
-
-// readLive returns the error that a liveEvent has as its data, if any.
-func readLive(data []byte) (missing, err error) {
-	var live liveData
-	if err := json.Unmarshal(data, &live); err != nil {
-		return nil, fmt.Errorf("read the bridge's answer: %w", err)
-	}
-	if live.Missing != "" {
-		missing = errors.New(live.Missing)
-	}
-	return missing, nil
-}
 
 // message is one message of a stream of events.
 type message struct {

@@ -18,7 +18,8 @@ import (
 
 // Tickets holds the HTTP intakes for ticket commands.
 type Tickets struct {
-	// Acceptor is nil while tickets.enabled is false.
+	// Acceptor is nil while tickets.enabled is false, and at a member of a cluster that does not own
+	// its log.
 	Acceptor Acceptor
 	// Webhooks are the receivers of ticket systems' webhooks, by the last part of their
 	// paths.
@@ -88,42 +89,9 @@ func (o Options) takeWebhook(_ *Client, w http.ResponseWriter, r *http.Request) 
 	if err != nil {
 		return nil, err
 	}
-	name, known := r.PathValue("id"), o.Tickets().Webhooks
-	receiver := known[name]
-	if receiver == nil {
-		detail := fmt.Sprintf("tickets.webhooks has no %.80q", name)
-		if len(known) > 0 {
-			detail += ": it has " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
-		}
-		return nil, newProblem(http.StatusNotFound, detail)
-	}
-	if !receiver.Verifies() && o.Token == "" && !o.ClientCertificates {
-		return nil, newProblem(http.StatusForbidden, "this webhook has no secret, and there is no admin.token: set one of them")
-	}
-	if receiver.Verifies() {
-		if p := o.Guesses.throttled(r, name); p != nil {
-			acceptor.Count(tickets.ReceivedUnverified)
-			return nil, p
-		}
-	}
-	unverified := func(err error) error {
-		acceptor.Count(tickets.ReceivedUnverified)
-		o.Guesses.wrong(r, name)
-		return refusal(http.StatusUnauthorized, err.Error())
-	}
-	if err := receiver.VerifyHeader(r.Header); errors.Is(err, webhookintake.ErrUnverified) {
-		return nil, unverified(err)
-	}
-	body, err := readBody(w, r, webhookintake.MaxBody)
+	receiver, body, err := o.verifyWebhook(w, r)
 	if err != nil {
 		return nil, err
-	}
-	switch err := receiver.Verify(r.Header, body); {
-	case errors.Is(err, webhookintake.ErrUnverified):
-		return nil, unverified(err)
-	case err != nil:
-		// The caller is not authenticated and must not learn where secrets are stored.
-		return nil, newProblem(http.StatusServiceUnavailable, "the secret of this webhook cannot be read: ndrbridge check shows why")
 	}
 	notice, err := receiver.Read(r.Header, body)
 	switch {
@@ -136,13 +104,64 @@ func (o Options) takeWebhook(_ *Client, w http.ResponseWriter, r *http.Request) 
 	}
 	key := notice.Key
 	if key != "" {
-		key = name + "/" + key
+		key = r.PathValue("id") + "/" + key
 	}
 	answer, err := accept(r.Context(), acceptor, key, []tickets.Command{notice.Command}, w.Header())
 	if err != nil {
 		return nil, commandProblem(err, false)
 	}
 	return answer, nil
+}
+
+// verifyWebhook reads the body of a webhook, and verifies the secret of its sender if the ticket
+// system has one.
+func (o Options) verifyWebhook(w http.ResponseWriter, r *http.Request) (*webhookintake.Receiver, []byte, error) {
+	name, known := r.PathValue("id"), o.Tickets().Webhooks
+	receiver := known[name]
+	if receiver == nil {
+		detail := fmt.Sprintf("tickets.webhooks has no %.80q", name)
+		if len(known) > 0 {
+			detail += ": it has " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+		}
+		return nil, nil, newProblem(http.StatusNotFound, detail)
+	}
+	if !receiver.Verifies() && o.Token == "" && !o.ClientCertificates {
+		return nil, nil, newProblem(http.StatusForbidden, "this webhook has no secret, and there is no admin.token: set one of them")
+	}
+	if receiver.Verifies() {
+		if p := o.Guesses.throttled(r, name); p != nil {
+			o.countUnverified()
+			return nil, nil, p
+		}
+	}
+	unverified := func(err error) error {
+		o.countUnverified()
+		o.Guesses.wrong(r, name)
+		return refusal(http.StatusUnauthorized, err.Error())
+	}
+	if err := receiver.VerifyHeader(r.Header); errors.Is(err, webhookintake.ErrUnverified) {
+		return nil, nil, unverified(err)
+	}
+	body, err := readBody(w, r, webhookintake.MaxBody)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch err := receiver.Verify(r.Header, body); {
+	case errors.Is(err, webhookintake.ErrUnverified):
+		return nil, nil, unverified(err)
+	case err != nil:
+		// The caller is not authenticated and must not learn where secrets are stored.
+		return nil, nil, newProblem(http.StatusServiceUnavailable, "the secret of this webhook cannot be read: ndrbridge check shows why")
+	}
+	return receiver, body, nil
+}
+
+// countUnverified counts a webhook whose sender is not authenticated, unless another member accepts
+// ticket commands.
+func (o Options) countUnverified() {
+	if acceptor := o.Tickets().Acceptor; acceptor != nil {
+		acceptor.Count(tickets.ReceivedUnverified)
+	}
 }
 
 // acceptor returns the Acceptor, or a problem if there is none.
@@ -176,8 +195,7 @@ func accept(ctx context.Context, acceptor Acceptor, key string, commands []ticke
 func commandProblem(err error, several bool) *problem {
 	var wrong *tickets.FieldError
 	var syntax *tickets.SyntaxError
-	// Other errors are temporary, also those that another member of the cluster answered with
-	// another status: ticket systems retry on a 503.
+	// Other errors are temporary: ticket systems retry on a 503.
 	p := newProblem(http.StatusServiceUnavailable, err.Error())
 	switch {
 	case errors.As(err, &wrong):

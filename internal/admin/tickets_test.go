@@ -277,23 +277,14 @@ func (failing) Count(tickets.Received) {}
 
 func TestTemporaryErrorsAskForARetry(t *testing.T) {
 	// The problem of another member, as its client returns it.
-	member := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusInternalServerError)
-		_, _ = w.Write([]byte(`{"status": 500, "detail": "the disk is full"}`))
-	}))
-	defer member.Close()
-	client, err := admin.NewClient(member.URL, token)
-	require.NoError(t, err)
-	_, failed := admin.API.Locate.Call(t.Context(), client, admin.LocateRequest{})
 	for name, c := range map[string]struct {
 		err        error
 		detail     string
 		retryAfter string
 	}{
-		"because another member failed":      {fmt.Errorf("shard 03: %w", failed), "shard 03: the disk is full", "5"},
 		"because too much waits":             {fmt.Errorf("store: %w", checkpoint.ErrCommandsFull), "ndrbridge tickets list --status pending", "60"},
 		"because the bridge stops":           {checkpoint.ErrClosed, "closed", "5"},
-		"because the shard has no owner":     {fmt.Errorf("shard 03: %w", checkpoint.ErrNotOwner), "shard 03", "5"},
+		"because the member lost the log":    {fmt.Errorf("store: %w", checkpoint.ErrFenced), "store", "5"},
 		"because an appliance was not asked": {errors.New("dc answered 502"), "dc answered 502", "5"},
 	} {
 		t.Run(name, func(t *testing.T) {

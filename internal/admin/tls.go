@@ -2,11 +2,13 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -58,6 +60,29 @@ func (t TLS) Client() *tls.Config {
 			return nil
 		},
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return t.pair() },
+	}
+}
+
+// dialMember returns a function that connects to other members of the cluster by TLS. It trusts the
+// authorities of the system and the certificates in CertFile, and sends that certificate if clients
+// have to send one. The files are read for each connection.
+func (t TLS) dialMember(dialer *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		config := &tls.Config{MinVersion: tls.VersionTLS12}
+		if t.CertFile != "" {
+			own, err := secretfile.Read(t.CertFile)
+			if err != nil {
+				return nil, fmt.Errorf("admin.tls.cert_file: %w", err)
+			}
+			if config.RootCAs, err = x509.SystemCertPool(); err != nil {
+				config.RootCAs = x509.NewCertPool()
+			}
+			config.RootCAs.AppendCertsFromPEM(own)
+		}
+		if t.ClientCAFile != "" {
+			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return t.pair() }
+		}
+		return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, network, address)
 	}
 }
 

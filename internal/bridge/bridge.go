@@ -1,5 +1,5 @@
-// Package bridge is the process: it serves the admin interface, runs a pipeline, or those
-// of a member of a cluster, reloads the configuration, and stops within a deadline.
+// Package bridge is the process: it serves the admin interface, runs a pipeline, or that
+// of the owner of a cluster's log, reloads the configuration, and stops within a deadline.
 package bridge
 
 import (
@@ -42,6 +42,9 @@ type Options struct {
 	// Files returns the paths of the files that Load reads. If it is nil, Watch watches
 	// only the files that the configuration names.
 	Files func() ([]string, error)
+	// Probe returns an error unless this machine reaches every appliance and every sink of a
+	// configuration. It may be nil: then an owner that reaches none of them does not hand over.
+	Probe func(ctx context.Context, config *configs.Config) error
 	// Cluster changes the options of a member of a cluster before it joins, in tests; nil:
 	// nothing.
 	Cluster func(*cluster.Options)
@@ -54,7 +57,8 @@ type Bridge struct {
 	log       *slog.Logger
 	registry  *prometheus.Registry
 	work      work
-	reloading chan struct{} // semaphore
+	owner     func() (url string, self bool, why string) // see admin.Options.Owner; nil: there is no cluster
+	reloading chan struct{}                              // semaphore
 	last      *lastReload
 	watched   atomic.Pointer[watched]
 	listener  net.Listener
@@ -73,7 +77,7 @@ const pageBudget = 16 << 20
 // an error and abandons the work in progress: the process should exit.
 func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error) {
 	b := newBridge(config, o)
-	if err := b.listen(config.Admin); err != nil {
+	if err := b.listen(config); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	made := make(chan error, 1)
@@ -111,7 +115,8 @@ func newBridge(config *configs.Config, o Options) *Bridge {
 		Reload: func(ctx context.Context) (admin.Reloaded, error) { return b.Reload(ctx, admin.TriggerAPI) },
 	}
 	if config.Cluster.Enabled() {
-		b.work = newMember(of, o.Cluster)
+		m := newMember(of, o.Probe, o.Cluster)
+		b.work, b.owner = m, m.Owner
 	} else {
 		b.work = pipeline.New(of)
 	}
@@ -177,17 +182,22 @@ func openAdmin(a configs.Admin, log *slog.Logger) (_ *adminListener, err error) 
 // listen starts to serve the admin interface. It is called before the state is opened,
 // because opening a large state takes a while and health checks must be answered
 // meanwhile.
-func (b *Bridge) listen(a configs.Admin) error {
+func (b *Bridge) listen(config *configs.Config) error {
+	a := config.Admin
 	listener, err := openAdmin(a, b.log)
 	if err != nil {
 		return err
 	}
 	b.listener = listener
-	b.admin = admin.NewServer(admin.Options{
+	o := admin.Options{
 		Token: listener.Token, ReadToken: listener.ReadToken, ClientCertificates: a.TLS.ClientCAFile != "",
 		NotReady: b.work.NotReady, Metrics: b.registry, Guesses: admin.NewGuesses(b.registry, b.log),
 		Control: b.work.Control, Tickets: b.work.Tickets, Reload: b.last.Load,
-	})
+	}
+	if config.Cluster.Enabled() {
+		o.Member, o.Owner, o.TLS = config.Cluster.Member, b.owner, admin.TLS(a.TLS)
+	}
+	b.admin = admin.NewServer(o)
 	b.admin.TLSConfig = listener.TLS
 	// What callers did wrong, such as a failed handshake, is of interest only to them.
 	b.admin.ErrorLog = slog.NewLogLogger(b.log.Handler(), slog.LevelDebug)

@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/pem"
 	"fmt"
@@ -84,7 +85,7 @@ func (*violations) Debugf(string, ...any) {}
 // Tracef implements server.Logger.
 func (*violations) Tracef(string, ...any) {}
 
-// followed is the file of a member that follows a shard, and its storage.
+// followed is the copy of a standby, and its storage.
 type followed struct {
 	mu      sync.Mutex
 	storage cluster.Storage
@@ -92,16 +93,16 @@ type followed struct {
 	last    uint64 // offset of the last snapshot
 }
 
-// watch notes the file and the storage of the last shard that a member follows.
+// watch notes the copy and the storage of the log that a member follows.
 func (f *followed) watch(o *bridge.Options) {
 	o.Cluster = func(o *cluster.Options) {
 		storage := o.Storage
-		o.Storage = func(shard int) cluster.Storage {
-			s := storage(shard)
+		o.Storage = func(ctx context.Context, generation uint64, create bool) (cluster.Storage, error) {
+			s, err := storage(ctx, generation, create)
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.storage = s
-			return s
+			return s, err
 		}
 		o.OpenReplica = func(path string) (cluster.Replica, error) {
 			r, err := checkpoint.OpenReplica(path, 10*time.Second)
@@ -135,40 +136,31 @@ func (f *followed) snapshot(t *testing.T) {
 
 func TestTheDocumentedRightsSuffice(t *testing.T) {
 	t.Parallel()
-	b := newBridges(t, 1, 1, 50)
+	b := newBridges(t, 1, 50)
 	refused := b.restricted(t, replicatedtest.Permissions("test"))
 	b.create(t)
 	copies := map[string]*followed{"one": {}, "two": {}}
-	one, two := b.join(t, "one", copies["one"].watch), b.join(t, "two", copies["two"].watch)
-	owner, follower := sorted(t, one, two)
+	owner, standby := sorted(t, b.join(t, "one", copies["one"].watch), b.join(t, "two", copies["two"].watch))
 	b.judge(t, true)
-	follower.owners(t, 2) // it sees the owner, too
-	status, err := follower.control(t).Status(t.Context())
-	if err != nil || len(status.ShardErrors) > 0 || status.State.Journal.Events == 0 {
-		t.Errorf("the status at %s: %+v (%v), %d events", follower.name, status.ShardErrors, err, status.State.Journal.Events)
+	if status, err := standby.control(t).Status(t.Context()); err != nil || status.State.Journal.Events == 0 {
+		t.Errorf("the status at %s: %+v (%v)", standby.name, status.State, err)
 	}
 	for range 3 { // only then is something removed
 		b.add(5)
 		b.judge(t, true)
-		copies[follower.name].snapshot(t)
+		copies[standby.name].snapshot(t)
 	}
-	if err := admin.API.HandOver.Do(t.Context(), clientOf(t, follower.Bridge), admin.Handover{Shard: new(0)}); err != nil {
+	if err := admin.API.HandOver.Do(t.Context(), clientOf(t, standby.Bridge), admin.None{}); err != nil {
 		t.Error(err)
 	}
-	if owners := owner.owners(t, 2); owners[0] != follower.name {
-		t.Errorf("the owner is %s", owners[0])
-	}
+	owner.awaitOwner(t, standby.name, 2)
 	b.add(5)
 	b.judge(t, true)
 	three := b.join(t, "three")
-	awaitCluster(t, "the third member to restore its file", func() bool { return three.log.hasLine("restored from a snapshot") })
-	awaitCluster(t, "two followers that are not behind", func() bool {
-		seen := three.cluster(t)
-		return len(seen.Shards) == 1 && len(seen.Shards[0].Followers) == 2 &&
-			!slices.ContainsFunc(seen.Shards[0].Followers, func(f admin.ClusterFollower) bool { return f.Behind > 0 })
-	})
-	three.stop() // it removes its entry
-	for _, m := range []*clusterMember{one, two, three} {
+	awaitCluster(t, "the third member to restore its copy", func() bool { return three.log.hasLine("restored from a snapshot") })
+	three.awaitOwner(t, standby.name, 3)
+	three.stop()
+	for _, m := range []*clusterMember{owner, standby, three} {
 		if m.log.hasLine("reported an error") {
 			t.Errorf("%s was refused something", m.name)
 		}

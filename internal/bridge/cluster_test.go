@@ -1,9 +1,7 @@
 package bridge_test
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -25,7 +23,6 @@ import (
 // bridges is a cluster whose members run in this process.
 type bridges struct {
 	nats       *server.Server
-	shards     int
 	lease      time.Duration
 	appliances map[string]*standin.Appliance
 	soc        *inbox
@@ -41,10 +38,10 @@ type clusterMember struct {
 }
 
 // newBridges returns a cluster without members. Its appliances have n detections each.
-func newBridges(t *testing.T, shards, appliances, n int) *bridges {
+func newBridges(t *testing.T, appliances, n int) *bridges {
 	t.Helper()
 	b := &bridges{
-		nats: loopback.NATS(t, nil), shards: shards, lease: 15 * time.Second,
+		nats: loopback.NATS(t, nil), lease: 15 * time.Second,
 		appliances: make(map[string]*standin.Appliance), soc: startInbox(t),
 	}
 	var yaml strings.Builder
@@ -72,13 +69,14 @@ func newBridges(t *testing.T, shards, appliances, n int) *bridges {
 // create creates the cluster in NATS.
 func (b *bridges) create(t *testing.T) {
 	t.Helper()
-	require.NoError(t, bridge.Init(t.Context(), parse(t, b.configuration(t, "init", b.nats.Addr().String()))))
+	require.NoError(t, bridge.Init(t.Context(), parse(t, b.configuration(t, "init", b.nats.Addr().String())), "", func(int64) {}))
 }
 
 // configuration returns the configuration of a member that reaches NATS by an address.
 func (b *bridges) configuration(t *testing.T, name, address string) string {
-	return fmt.Sprintf("state: %s\nadmin: {listen: \"127.0.0.1:0\"}\ncluster: {name: test, member: %s, shards: %d, replicas: 1, lease: %s, nats: {url: \"nats://%s\"%s}}\n",
-		filepath.Join(t.TempDir(), "state.db"), name, b.shards, b.lease, address, b.login) + b.yaml
+	listen := loopback.Free(t)
+	return fmt.Sprintf("state: %s\nadmin: {listen: %q, advertise: \"http://%[2]s\"}\ncluster: {name: test, member: %[3]s, replicas: 1, lease: %s, nats: {url: \"nats://%s\"%s}}\n",
+		filepath.Join(t.TempDir(), "state.db"), listen, name, b.lease, address, b.login) + b.yaml
 }
 
 // link returns a connection to NATS that can be cut.
@@ -117,22 +115,17 @@ func (m *clusterMember) cluster(t *testing.T) admin.Cluster {
 	return seen
 }
 
-// owners returns the owner of each shard, as the member sees it, once it sees so many members,
-// and all shards have an owner and, if that is not the only member, a follower.
-func (m *clusterMember) owners(t *testing.T, members int) (owners []string) {
+// awaitOwner waits until the member sees so many members, of which all are ready, and that the
+// named one owns the log; empty: any. It returns the owner.
+func (m *clusterMember) awaitOwner(t *testing.T, owner string, members int) string {
 	t.Helper()
-	awaitCluster(t, "owners and followers", func() bool {
-		owners = nil
-		seen := m.cluster(t)
-		for _, s := range seen.Shards {
-			if s.Owner == "" || members > 1 && len(s.Followers) == 0 {
-				return false
-			}
-			owners = append(owners, s.Owner)
-		}
-		return len(owners) > 0 && len(seen.Members) == members
+	var seen admin.Cluster
+	awaitCluster(t, "an owner and its standbys", func() bool {
+		seen = m.cluster(t)
+		return len(seen.Members) == members && seen.Owner != "" && (owner == "" || seen.Owner == owner) &&
+			!slices.ContainsFunc(seen.Members, func(m admin.ClusterMember) bool { return !m.Ready })
 	})
-	return owners
+	return seen.Owner
 }
 
 // judge waits until everything of all appliances has arrived.
@@ -167,122 +160,118 @@ func awaitCluster(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// sorted returns the owner and the other one of two members.
-func sorted(t *testing.T, a, b *clusterMember) (owner, other *clusterMember) {
+// sorted returns the owner and the standby of two members.
+func sorted(t *testing.T, a, b *clusterMember) (owner, standby *clusterMember) {
 	t.Helper()
-	if a.owners(t, 2)[0] == a.name {
+	if a.awaitOwner(t, "", 2) == a.name {
 		return a, b
 	}
 	return b, a
 }
 
-func TestAFollowerContinuesWithoutRepeatingAnything(t *testing.T) {
+func TestAStandbyContinuesWithoutRepeatingAnything(t *testing.T) {
 	t.Parallel()
-	b := newBridges(t, 1, 1, 300)
+	b := newBridges(t, 1, 300)
 	b.soc.Delay(2 * time.Millisecond)
-	one, two := b.join(t, "one"), b.join(t, "two")
-	owner, follower := sorted(t, one, two)
+	owner, standby := sorted(t, b.join(t, "one"), b.join(t, "two"))
 	awaitCluster(t, "some events", func() bool { return b.soc.count("") >= 50 })
 	owner.stop()
 	b.judge(t, true)
-	if owners := follower.owners(t, 1); owners[0] != follower.name {
-		t.Errorf("the owner is %s", owners[0])
-	}
+	standby.awaitOwner(t, standby.name, 1)
 	b.add(20)
 	b.judge(t, true)
 	again := b.join(t, owner.name)
-	again.owners(t, 2)
-	follower.stop()
+	again.awaitOwner(t, standby.name, 2)
+	standby.stop()
 	b.add(20)
 	b.judge(t, true)
 	again.stop()
 	b.judge(t, true) // what arrived late as well
 }
 
-func TestAFollowerTakesOverFromAMemberThatIsCutOff(t *testing.T) {
+func TestAStandbyTakesOverFromAMemberThatIsCutOff(t *testing.T) {
 	t.Parallel()
-	b := newBridges(t, 1, 1, 300)
+	b := newBridges(t, 1, 300)
 	b.lease = 5 * time.Second
 	b.soc.Delay(2 * time.Millisecond)
-	one, two := b.join(t, "one"), b.join(t, "two")
-	owner, follower := sorted(t, one, two)
+	owner, standby := sorted(t, b.join(t, "one"), b.join(t, "two"))
 	awaitCluster(t, "some events", func() bool { return b.soc.count("") >= 50 })
 	owner.link.Cut()
-	awaitCluster(t, "the follower to be the owner", func() bool {
-		seen := follower.cluster(t)
-		return len(seen.Shards) == 1 && seen.Shards[0].Owner == follower.name
-	})
+	awaitCluster(t, "the standby to be the owner", func() bool { return standby.cluster(t).Owner == standby.name })
 	b.add(20)
 	b.judge(t, false)
 	if status, text := get(t, "http://"+owner.AdminAddress()+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "NATS") {
 		t.Errorf("the member that is cut off: %d %s", status, text)
 	}
 	owner.link.Join()
-	follower.owners(t, 2)
-	follower.stop()
+	standby.awaitOwner(t, standby.name, 2)
+	standby.stop()
 	b.add(20)
 	b.judge(t, false)
 }
 
-func TestTicketsReachTheOwnerThroughAnyMember(t *testing.T) {
+// TestAnyMemberAnswers: requests and ticket commands at a standby have the same answers as at the
+// owner.
+func TestAnyMemberAnswers(t *testing.T) {
 	t.Parallel()
-	b := newBridges(t, 2, 3, 10)
+	b := newBridges(t, 2, 10)
 	b.yaml += "\ntickets: {enabled: true}\n"
-	one, two := b.join(t, "one"), b.join(t, "two")
-	one.owners(t, 2)
+	owner, standby := sorted(t, b.join(t, "one"), b.join(t, "two"))
 	b.judge(t, true)
 	for name, a := range b.appliances {
-		for _, m := range []*clusterMember{one, two} {
+		for _, m := range []*clusterMember{owner, standby} {
 			detection := history(a)[0].ID
 			ticket := name + "-" + m.name
 			status, body := m.send(t, "", fmt.Sprintf(`{"ticket_id": %q, "appliance": %q, "detection_id": %d}`, ticket, name, detection))
 			if status != http.StatusAccepted {
 				t.Fatalf("%s at %s: %d %s", name, m.name, status, body)
 			}
-			awaitCluster(t, "the ticket at "+name, func() bool {
-				commands, err := admin.API.ListTicketCommands.Call(t.Context(), m.control(t), admin.CommandsRequest{Ticket: ticket, Status: checkpoint.CommandApplied, Limit: 10})
-				return err == nil && len(commands.Commands) == 1 && commands.Commands[0].Appliance == name
-			})
+			for _, asked := range []*clusterMember{owner, standby} {
+				awaitCluster(t, "the ticket at "+name, func() bool {
+					commands, err := admin.API.ListTicketCommands.Call(t.Context(), asked.control(t), admin.CommandsRequest{Ticket: ticket, Status: checkpoint.CommandApplied, Limit: 10})
+					return err == nil && len(commands.Commands) == 1 && commands.Commands[0].Appliance == name
+				})
+			}
 		}
 	}
+	for _, path := range []string{"/api/v1/sinks", "/api/v1/tickets", "/api/v1/none"} {
+		status, text := get(t, "http://"+owner.AdminAddress()+path)
+		if again, same := get(t, "http://"+standby.AdminAddress()+path); again != status || same != text {
+			t.Errorf("%s: %d %s at the owner, and %d %s at the standby", path, status, text, again, same)
+		}
+	}
+	standby.link.Cut()
+	owner.stop()
+	awaitCluster(t, "the standby to say that there is no owner", func() bool {
+		status, text := get(t, "http://"+standby.AdminAddress()+"/api/v1/status")
+		return status == http.StatusServiceUnavailable && strings.Contains(text, "no member owns the log")
+	})
 }
 
-func TestAReloadReachesAllMembers(t *testing.T) {
+func TestAReloadIsThatOfTheMember(t *testing.T) {
 	t.Parallel()
-	b := newBridges(t, 4, 4, 10)
-	one, two := b.join(t, "one"), b.join(t, "two")
-	owners := one.owners(t, 2)
-	for _, m := range []*clusterMember{one, two} {
-		if !slices.Contains(owners, m.name) { // the other one was alone when it took them
-			require.NoError(t, admin.API.HandOver.Do(t.Context(), clientOf(t, one.Bridge), admin.Handover{Shard: new(0)}))
-			awaitCluster(t, "each member to own a shard", func() bool { return slices.Contains(m.owners(t, 2), m.name) })
-		}
-	}
+	b := newBridges(t, 1, 10)
+	owner, standby := sorted(t, b.join(t, "one"), b.join(t, "two"))
 	b.judge(t, false)
-	for _, m := range []*clusterMember{one, two} {
+	for _, m := range []*clusterMember{owner, standby} {
 		yaml := strings.Replace(*m.yaml.Load(), "max_events: 50", "max_events: 7", 1)
 		m.yaml.Store(&yaml)
-	}
-	changed, err := one.control(t).Reload(t.Context())
-	require.NoError(t, err)
-	if len(changed.Changes) == 0 {
-		t.Error("no change is reported")
-	}
-	for _, m := range []*clusterMember{one, two} {
-		if !m.log.hasLine("configuration changed", "sink soc: changed") || !m.log.hasLine("configuration reloaded", "trigger=api", "changes=1") {
+		changed, err := m.control(t).Reload(t.Context())
+		require.NoError(t, err)
+		if len(changed.Changes) == 0 {
+			t.Error("no change is reported")
+		}
+		if !m.log.hasLine("configuration reloaded", "trigger=api", "changes=1") {
 			t.Errorf("%s did not reload", m.name)
 		}
 	}
-	yaml := strings.Replace(*one.yaml.Load(), "max_events: 7", "max_events: 7, colour: red", 1)
-	one.yaml.Store(&yaml)
-	if _, err := one.control(t).Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "colour") {
-		t.Errorf("a configuration that is not valid: %v", err)
+	if !owner.log.hasLine("configuration changed", "sink soc: changed") {
+		t.Error("the owner did not change its sink")
 	}
-	for _, m := range []*clusterMember{one, two} {
-		status, err := m.control(t).Status(t.Context())
-		if err != nil || status.Reload == nil || status.Reload.OK == (m == one) {
-			t.Errorf("the last reload of %s: %+v (%v)", m.name, status.Reload, err)
-		}
+	yaml := strings.Replace(*standby.yaml.Load(), "max_events: 7", "max_events: 7, colour: red", 1)
+	standby.yaml.Store(&yaml)
+	if _, err := standby.control(t).Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "colour") {
+		t.Errorf("a configuration that is not valid: %v", err)
 	}
 	b.add(10)
 	b.judge(t, false)
@@ -290,7 +279,7 @@ func TestAReloadReachesAllMembers(t *testing.T) {
 
 func TestAMemberWaitsForNATS(t *testing.T) {
 	t.Parallel()
-	b := newBridges(t, 1, 1, 10)
+	b := newBridges(t, 1, 10)
 	link := b.link(t)
 	link.Cut()
 	m := b.joinOver(t, "one", link)
@@ -306,36 +295,19 @@ func TestAMemberWaitsForNATS(t *testing.T) {
 	})
 }
 
-func TestAMemberWithAnotherNumberOfShardsEnds(t *testing.T) {
+func TestTheLogIsHandedOverThroughAnyMember(t *testing.T) {
 	t.Parallel()
-	b := newBridges(t, 2, 1, 10)
-	b.join(t, "one").owners(t, 1)
-	b.shards = 3
-	other, err := newBridge(t, b.configuration(t, "two", b.nats.Addr().String()), io.Discard, nil)
-	require.NoError(t, err)
-	if err := other.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "set cluster.shards: 2 instead of 3") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestAShardIsHandedOverThroughAnyMember(t *testing.T) {
-	t.Parallel()
-	b := newBridges(t, 1, 1, 100)
-	one, two := b.join(t, "one"), b.join(t, "two")
-	owner, other := sorted(t, one, two)
-	other.owners(t, 2) // it sees the owner, too
-	require.NoError(t, admin.API.HandOver.Do(t.Context(), clientOf(t, other.Bridge), admin.Handover{Shard: new(0)}))
-	if owners := owner.owners(t, 2); owners[0] != other.name {
-		t.Errorf("the owner is %s", owners[0])
-	}
+	b := newBridges(t, 1, 100)
+	owner, standby := sorted(t, b.join(t, "one"), b.join(t, "two"))
+	require.NoError(t, admin.API.HandOver.Do(t.Context(), clientOf(t, standby.Bridge), admin.None{}))
+	owner.awaitOwner(t, standby.name, 2)
 	b.add(20)
 	b.judge(t, true)
-	for what, wrong := range map[string]admin.Handover{"a member": {Member: "none"}, "a shard": {Shard: new(7)}} {
-		if err := admin.API.HandOver.Do(t.Context(), clientOf(t, one.Bridge), wrong); !errors.Is(err, admin.ErrUnknown) {
-			t.Errorf("%s that does not exist: %v", what, err)
-		}
-	}
-	one.stop()
-	two.stop()
+	require.NoError(t, admin.API.HandOver.Do(t.Context(), clientOf(t, standby.Bridge), admin.None{}))
+	standby.awaitOwner(t, owner.name, 2)
+	b.add(20)
+	b.judge(t, true)
+	owner.stop()
+	standby.stop()
 	b.judge(t, true) // what arrived late as well
 }

@@ -2,31 +2,26 @@ package bridge
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/cluster"
-	"ndrbridge/internal/cluster/operations"
 	"ndrbridge/internal/natswire"
 	"ndrbridge/internal/pipeline"
 	"ndrbridge/internal/pipeline/endpoint"
 )
 
-// clusterConnection is a member's connection to its cluster. It implements operations.Shards.
+// clusterConnection is a member's connection to its cluster.
 type clusterConnection struct {
-	*member
-	name, id string // of the cluster
-	self     string // name of this member
-	conn     *natswire.Conn
-	storage  *replicated.JetStream
-	node     *cluster.Node
-	remote   []*admin.Client // all shards, as other members have them
-	control  *admin.Client   // of all shards
+	conn       *natswire.Conn
+	storage    *replicated.JetStream
+	peers      cluster.Peers
+	node       *cluster.Node
+	operations admin.Operations // of the cluster, and a reload
 }
 
 // close closes the connection. Nothing may use it any more.
@@ -35,28 +30,21 @@ func (c *clusterConnection) close() {
 	c.conn.Close()
 }
 
-// join connects to NATS and opens the cluster's streams. It retries until it succeeds or ctx is
+// join connects to NATS and opens the cluster's bucket. It retries until it succeeds or ctx is
 // done, because the servers may start, be repaired, or get the cluster later. NotReady and the
 // log report the reason.
 func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	config := m.Config().Cluster
-	c := &clusterConnection{member: m, name: config.Name, self: config.Member}
+	c := new(clusterConnection)
 	err := m.retry(ctx, func() (err error) {
-		c.conn, err = endpoint.ConnectCluster(ctx, config, m.options.Log)
+		c.conn, err = endpoint.ConnectCluster(ctx, config, nil, m.options.Log)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	hide := endpoint.HideCluster(config)
 	err = m.retry(ctx, func() (err error) {
-		c.storage, err = replicated.OpenJetStream(ctx, c.conn.Conn, replicated.JetStreamOptions{
-			Name: config.Name, Shards: config.Shards, Replicas: config.Replicas, Hide: hide,
-			Check: func(ctx context.Context, bucket jetstream.KeyValue) (err error) {
-				c.id, err = cluster.Check(ctx, cluster.NewKV(bucket, nil), config.Name, config.Shards)
-				return err
-			},
-		})
+		c.storage, err = replicated.OpenJetStream(ctx, c.conn.Conn, storageOptions(config))
 		return err
 	})
 	if err != nil {
@@ -66,41 +54,53 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	for _, warning := range c.storage.Warnings() {
 		m.options.Log.Warn(warning)
 	}
+	c.peers = cluster.Peers{NC: c.conn.Conn, Name: config.Name, Hide: endpoint.HideCluster(config)}
 	o := cluster.Options{
-		Name: config.Name, Member: config.Member, Shards: config.Shards, Term: time.Duration(config.Lease),
-		Registry: cluster.NewKV(c.storage.Bucket(), hide),
-		Storage: func(n int) cluster.Storage {
-			return cluster.Storage{Stream: c.storage.Stream(n), Snapshots: c.storage.Snapshots(n)}
-		},
-		Path: func(n int) string { return m.Config().Shard(n).State },
-		Own:  m.shards.own, StopTimeout: pipeline.StopLimit(stopTimeout(m.Config())),
-		Version: m.options.Version, ConfigHash: func() string { return m.Config().Hash() },
-		Appliances: func(n int) []string { return m.Config().Shard(n).ApplianceNames() },
-		Log:        m.options.Log, Metrics: m.metrics,
+		Name: config.Name, Member: config.Member, Term: time.Duration(config.Lease), Path: m.Config().State,
+		Registry: cluster.NewKV(c.storage.Bucket(), c.peers.Hide), Storage: openStorage(c.storage), Peers: c.peers.Ask,
+		Own: m.own, StopTimeout: pipeline.StopLimit(stopTimeout(m.Config())),
+		Version: m.options.Version, ConfigHash: func() string { return m.Config().Hash() }, URL: func() string { return m.Config().Advertise() },
+		Log: m.options.Log, Metrics: m.metrics,
+	}
+	if m.probe != nil {
+		o.Ill, o.Probe = m.ill, func(ctx context.Context) error { return m.probe(ctx, m.Config()) }
 	}
 	if m.change != nil {
 		m.change(&o)
 	}
 	c.node = cluster.New(o)
-	for n := range config.Shards {
-		c.remote = append(c.remote, operations.NewRemote(c.transport(c.shardSubject(n))))
-	}
-	c.control = operations.New(operations.Options{Shards: c, Config: m.Config, Version: m.options.Version, Started: m.options.Started, Log: m.options.Log})
+	c.operations = make(admin.Operations)
+	admin.API.Reload.By(c.operations, func(ctx context.Context, _ admin.None) (admin.Reloaded, error) { return m.options.Reload(ctx) })
+	admin.API.GetCluster.By(c.operations, func(ctx context.Context, _ admin.None) (admin.Cluster, error) { return c.node.Cluster(ctx), nil })
+	admin.API.HandOver.By(c.operations, func(ctx context.Context, _ admin.None) error { return c.node.Handover(ctx) })
+	admin.API.RecoverCluster.By(c.operations, func(ctx context.Context, what admin.Recovery) error { return c.peers.Recover(ctx, what.From) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.connection, m.waiting = c, nil
-	m.acceptTickets()
 	return c, nil
 }
 
-// retry calls try until it succeeds, ctx is done, or this member does not fit the cluster. It
-// logs each new error and keeps the last for NotReady.
+// storageOptions returns the options to open what a cluster stores in NATS.
+func storageOptions(config *configs.Cluster) replicated.JetStreamOptions {
+	return replicated.JetStreamOptions{Name: config.Name, Replicas: config.Replicas, Hide: endpoint.HideCluster(config)}
+}
+
+// openStorage returns the function that opens a generation.
+func openStorage(j *replicated.JetStream) cluster.OpenStorage {
+	return func(ctx context.Context, generation uint64, create bool) (cluster.Storage, error) {
+		stream, snapshots, err := j.Generation(ctx, generation, create)
+		return cluster.Storage{Stream: stream, Snapshots: snapshots}, err
+	}
+}
+
+// retry calls try until it succeeds or ctx is done. It logs each new error and keeps the last for
+// NotReady.
 func (m *member) retry(ctx context.Context, try func() error) error {
 	wait := backoff.NewExponentialBackOff(backoff.WithInitialInterval(200*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(0))
 	last := ""
 	for {
 		err := try()
-		if err == nil || ctx.Err() != nil || errors.Is(err, cluster.ErrSettings) {
+		if err == nil || ctx.Err() != nil {
 			return err
 		}
 		m.mu.Lock()

@@ -8,8 +8,8 @@ import (
 	"ndrbridge/internal/pipeline"
 )
 
-// work is run by a Bridge: a *pipeline.Pipeline, which documents the methods, or the pipelines of a
-// *member, whose Try and Reload differ.
+// work is run by a Bridge: a *pipeline.Pipeline, which documents the methods, or a *member, whose Try
+// and Reload differ.
 type work interface {
 	Try(ctx context.Context, config *configs.Config) []error
 	Open(ctx context.Context, config *configs.Config) error

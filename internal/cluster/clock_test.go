@@ -6,6 +6,8 @@ import (
 	"time"
 )
 
+const testTerm = 6 * time.Second
+
 // scaledClock is a clock that runs rate times as fast as the time of the test. Its wall
 // clock runs with it.
 type scaledClock struct {

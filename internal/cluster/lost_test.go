@@ -1,30 +1,27 @@
 package cluster
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"ndrbridge/checkpoint/replicated"
-	"ndrbridge/internal/admin"
 	"ndrbridge/test/require"
 )
 
 // loss describes the data that NATS loses while no member runs.
 type loss struct {
-	end      bool // only the ends of the logs, not all of them
+	end      bool // only the end of the log, not all of it
 	registry bool // the bucket, too
 }
 
 var losses = map[string]loss{
-	"everything":           {registry: true},
-	"all logs":             {},
-	"the ends of all logs": {end: true},
+	"everything":         {registry: true},
+	"the log":            {},
+	"the end of the log": {end: true},
 }
 
 // TestWhatNATSLostIsNotReplaced: whatever the order of starts, members keep copies of records that
-// NATS lost, and no member continues without them, until an operator recovers each shard from the
+// NATS lost, and no member continues without them, until an operator recovers the log from the
 // latest copy.
 func TestWhatNATSLostIsNotReplaced(t *testing.T) {
 	t.Parallel()
@@ -37,7 +34,7 @@ func TestWhatNATSLostIsNotReplaced(t *testing.T) {
 	for what, lost := range losses {
 		for order, starts := range orders {
 			if lost.end && starts != nil && starts[0] == 2 {
-				continue // what is left of the logs does not show that their ends are lost
+				continue // what is left of the log does not show that its end is lost
 			}
 			t.Run(what+", and "+order, func(t *testing.T) {
 				bubble(t, func(t *testing.T) { lost.run(t, starts) })
@@ -48,27 +45,28 @@ func TestWhatNATSLostIsNotReplaced(t *testing.T) {
 
 func (l loss) run(t *testing.T, starts []int) {
 	s := startCluster(t, 2, withoutSnapshots)
-	time.Sleep(steady)
+	time.Sleep(5 * testTerm)
 	for _, m := range s.members {
 		m.stop()
 	}
 	s.members = append(s.members, &simMember{sim: s, name: "new", rate: 1, disk: newSimDisk()})
-	var had [simShards][2]uint64 // records, by member
-	var left [simShards]int      // messages
-	for shard := range simShards {
-		for i, m := range s.members[:2] {
-			had[shard][i] = m.disk.number(shard)
-		}
-		last := uint64(0)
-		if l.end {
-			messages := s.servers.Messages(shard)
-			last = messages[len(messages)-6].Seq
-		}
-		s.servers.Forget(shard, last)
-		left[shard] = len(s.servers.Messages(shard))
+	had := []uint64{s.members[0].disk.number(), s.members[1].disk.number()}
+	generation := s.generation()
+	last := uint64(0)
+	if l.end {
+		messages := s.servers.Messages(generation)
+		last = messages[len(messages)-6].Seq
 	}
+	s.servers.Forget(generation, last)
 	if l.registry {
-		s.registry.restore(newFakeRegistry())
+		s.registry.forget()
+	}
+	left := len(s.servers.Messages(generation))
+	wantNothingTaken := func() {
+		t.Helper()
+		if n := len(s.servers.Messages(generation)); n != left {
+			t.Errorf("the log has %d messages, and had %d after the loss", n, left)
+		}
 	}
 
 	pause := 100 * testTerm
@@ -78,74 +76,46 @@ func (l loss) run(t *testing.T, starts []int) {
 	for _, i := range starts {
 		s.members[i].start()
 		time.Sleep(pause)
-		s.wantNothingTaken(t, left)
+		wantNothingTaken()
 	}
 	time.Sleep(100 * testTerm)
-	s.wantNothingTaken(t, left)
-	for shard := range simShards {
-		for i, m := range s.members[:2] {
-			if n := m.disk.number(shard); n != had[shard][i] {
-				t.Errorf("shard %d: the copy of %s has %d records, and had %d", shard, m.name, n, had[shard][i])
-			}
+	wantNothingTaken()
+	for i, m := range s.members[:2] {
+		if n := m.disk.number(); n != had[i] {
+			t.Errorf("the copy of %s has %d records, and had %d", m.name, n, had[i])
 		}
-	}
-	for _, m := range s.members[:2] {
-		reasons := strings.Join(m.node().NotReady(), "; ")
-		if waiting := m.current.Load().waiting.Load(); waiting != nil {
-			reasons = *waiting
-		}
-		if !strings.Contains(reasons, "ndrbridge cluster recover") {
+		if reasons := strings.Join(m.node().NotReady(), "; "); !strings.Contains(reasons, "ndrbridge cluster recover") {
 			t.Errorf("%s is not ready because of %q", m.name, reasons)
+		}
+		if r := m.node().Report(); !r.Lost || r.Offset == 0 {
+			t.Errorf("%s reports %+v", m.name, r)
 		}
 	}
 	if t.Failed() {
 		return
 	}
-	s.recoverLatest(t, had)
+	from := s.members[0]
+	if had[1] > had[0] {
+		from = s.members[1]
+	}
+	require.NoError(t, from.node().Recover(t.Context()))
+	s.wantRecovered(t, generation+1, max(had[0], had[1]))
 }
 
-// wantNothingTaken expects that no message was appended since the loss, not even a take.
-func (s *simulation) wantNothingTaken(t *testing.T, left [simShards]int) {
+// wantRecovered expects that all members are ready with a generation whose state began with
+// so many records.
+func (s *simulation) wantRecovered(t *testing.T, generation, records uint64) {
 	t.Helper()
-	for shard := range simShards {
-		if n := len(s.servers.Messages(shard)); n != left[shard] {
-			t.Errorf("shard %d: its log has %d messages, and had %d after the loss", shard, n, left[shard])
-		}
-	}
-}
-
-// recoverLatest continues each shard from the member that had the most records of it, and expects
-// all of them afterwards.
-func (s *simulation) recoverLatest(t *testing.T, had [simShards][2]uint64) {
-	t.Helper()
-	if s.members[0].current.Load().waiting.Load() != nil {
-		for _, m := range s.members {
-			m.stop()
-		}
-		id := s.members[0].disk.cluster()
-		require.NoError(t, Resume(t.Context(), s.registry, "sim", simShards, 1, id))
-		for _, m := range s.members {
-			m.start()
-		}
-		time.Sleep(10 * testTerm)
-	}
-	for shard := range simShards {
-		from := s.members[0]
-		if had[shard][1] > had[shard][0] {
-			from = s.members[1]
-		}
-		require.NoError(t, from.node().Recover(t.Context(), admin.Recovery{Shard: new(shard), From: from.name}))
-	}
 	time.Sleep(30 * testTerm)
-	for shard := range simShards {
-		owner := s.owner(shard)
-		if owner == nil {
-			t.Errorf("shard %d has no owner after the recovery", shard)
-			continue
-		}
-		if n, want := owner.disk.number(shard), slices.Max(had[shard][:]); n < want {
-			t.Errorf("shard %d: its state has %d records after the recovery, and had %d", shard, n, want)
-		}
+	if g := s.generation(); g != generation {
+		t.Errorf("generation %d is in use, want %d", g, generation)
+	}
+	owner := s.owner()
+	if owner == nil {
+		t.Fatal("the log has no owner after the recovery")
+	}
+	if n := owner.disk.number(); n < records {
+		t.Errorf("the state has %d records after the recovery, and had %d", n, records)
 	}
 	for _, m := range s.members {
 		if reasons := m.node().NotReady(); len(reasons) > 0 {
@@ -159,40 +129,26 @@ func (s *simulation) recoverLatest(t *testing.T, had [simShards][2]uint64) {
 func TestACopyOfAnotherClusterIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 2, withoutSnapshots)
-		time.Sleep(steady)
 		for _, m := range s.members {
 			m.stop()
 		}
 		s.members[1].disk = newSimDisk()
-		var had [simShards]uint64
-		for shard := range simShards {
-			had[shard] = s.members[0].disk.number(shard)
-			s.servers.Forget(shard, 0)
-		}
-		s.registry.restore(newFakeRegistry())
+		had := s.members[0].disk.number()
+		s.servers.Forget(s.generation(), 0)
+		s.registry.forget()
 		s.create()
 		s.members[0].start()
 		time.Sleep(startup)
 		s.members[1].start()
 		time.Sleep(100 * testTerm)
-		for shard := range simShards {
-			if owner := s.owner(shard); owner != nil {
-				t.Errorf("shard %d: %s owns it, although %s has a copy of it", shard, owner.name, s.members[0].name)
-			}
-			if n := s.members[0].disk.number(shard); n != had[shard] {
-				t.Errorf("shard %d: the copy has %d records, and had %d", shard, n, had[shard])
-			}
+		if owner := s.owner(); owner != nil {
+			t.Errorf("%s owns the log, although %s has a copy of another one", owner.name, s.members[0].name)
 		}
-		if reasons := strings.Join(s.members[0].node().NotReady(), "; "); !strings.Contains(reasons, "not of this cluster") {
+		if n := s.members[0].disk.number(); n != had {
+			t.Errorf("the copy has %d records, and had %d", n, had)
+		}
+		if reasons := strings.Join(s.members[0].node().NotReady(), "; "); !strings.Contains(reasons, "NATS has another one") {
 			t.Errorf("it is not ready because of %q", reasons)
 		}
 	})
-}
-
-// cluster returns the identity of the cluster to which the files belong.
-func (d *simDisk) cluster() string {
-	d.mu.Lock()
-	f := d.files["state.0"]
-	d.mu.Unlock()
-	return replicated.ClusterOf(f.At())
 }

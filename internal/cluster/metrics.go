@@ -7,46 +7,50 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint/replicated"
-	"ndrbridge/configs"
 )
 
-// Metrics are the metrics of this member and its shards. A Node fills them.
+// Metrics are the metrics of this member. A Node fills them.
 type Metrics struct {
-	takeovers, fenced, resends *prometheus.CounterVec
-	append                     *prometheus.HistogramVec
+	takeovers, fenced, resends prometheus.Counter
+	append                     prometheus.Histogram
 	node                       atomic.Pointer[Node] // nil: it does not run
 }
 
+func gauge(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("ndrbridge_cluster_"+name, help, nil, nil)
+}
+
 var (
-	membersDesc = prometheus.NewDesc("ndrbridge_cluster_members", "Live members of the cluster, as this one sees them; 0: it has not joined.", nil, nil)
-	ownedDesc   = prometheus.NewDesc("ndrbridge_shard_owned", "1 if this member owns the shard and its lease is valid.", []string{"shard"}, nil)
-	lostDesc    = prometheus.NewDesc("ndrbridge_shard_log_lost", "1 if the shard's log in NATS lacks records that this member's copy has, or is empty: no member takes the shard.", []string{"shard"}, nil)
-	leaseDesc   = prometheus.NewDesc("ndrbridge_shard_lease_seconds", "Time left of this member's lease of the shard; 0: sends wait.", []string{"shard"}, nil)
-	logDesc     = prometheus.NewDesc("ndrbridge_shard_log_bytes", "Bytes of the shard's log behind its last snapshot, as far as this member, its owner or a follower, has seen them.", []string{"shard"}, nil)
-	behindDesc  = prometheus.NewDesc("ndrbridge_shard_follower_behind", "Messages of the shard's log that this member, a follower, has yet to apply.", []string{"shard"}, nil)
-	ageDesc     = prometheus.NewDesc("ndrbridge_shard_snapshot_age_seconds", "Age of the shard's last snapshot, as this member, its owner or a follower, knows it.", []string{"shard"}, nil)
+	membersDesc   = gauge("members", "Members of the cluster that can be reached, this one included; 0: it has not joined.")
+	ownerDesc     = gauge("owner", "1 if this member owns the log and its lease is valid.")
+	followingDesc = gauge("following", "1 if this member owns the log, or follows it and could take it; 0: it can neither.")
+	lostDesc      = gauge("log_lost", "1 if NATS lost the log, or records of it that this member's copy has: no member takes it.")
+	leaseDesc     = gauge("lease_seconds", "Time left of this member's lease; 0: it owns nothing, and sends nothing.")
+	logDesc       = gauge("log_bytes", "Bytes of the log behind its last snapshot, as far as this member has seen them.")
+	behindDesc    = gauge("behind", "Messages of the log that this member has yet to apply.")
+	ageDesc       = gauge("snapshot_age_seconds", "Age of the last snapshot, as this member knows it.")
 )
 
-// NewMetrics registers the metrics of a cluster.
+// NewMetrics registers the metrics of a member of a cluster.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
-		takeovers: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ndrbridge_shard_takeovers_total",
-			Help: "Times that this member became the owner of the shard.",
-		}, []string{"shard"}),
-		fenced: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ndrbridge_shard_fenced_total",
-			Help: "Times that this member lost the shard to another one while it owned it: it was paused, or cut off from NATS, for longer than the lease.",
-		}, []string{"shard"}),
-		resends: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ndrbridge_shard_append_resends_total",
-			Help: "Messages to the shard's log that were sent again because no answer arrived.",
-		}, []string{"shard"}),
-		append: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "ndrbridge_shard_append_seconds",
-			Help:    "Duration of appending one record to the shard's log.",
+		takeovers: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "ndrbridge_cluster_takeovers_total",
+			Help: "Times that this member became the owner of the log.",
+		}),
+		fenced: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "ndrbridge_cluster_fenced_total",
+			Help: "Times that another member took the log while this one owned it: it was paused, or cut off from NATS, for longer than the lease.",
+		}),
+		resends: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "ndrbridge_cluster_append_resends_total",
+			Help: "Messages to the log that were sent again because no answer arrived.",
+		}),
+		append: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "ndrbridge_cluster_append_seconds",
+			Help:    "Duration of appending one record to the log.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12),
-		}, []string{"shard"}),
+		}),
 	}
 	r.MustRegister(m.takeovers, m.fenced, m.resends, m.append, m)
 	return m
@@ -54,81 +58,47 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{membersDesc, ownedDesc, lostDesc, leaseDesc, logDesc, behindDesc, ageDesc} {
+	for _, d := range []*prometheus.Desc{membersDesc, ownerDesc, followingDesc, lostDesc, leaseDesc, logDesc, behindDesc, ageDesc} {
 		descs <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
+	var r Report
+	members := 0
 	n := m.node.Load()
-	if n == nil {
-		gauge(membersDesc, 0)
-		return
+	if n != nil {
+		r, members = n.Report(), n.members()
 	}
-	gauge(membersDesc, float64(len(n.members.current().members)))
-	for _, s := range n.shards {
-		name := configs.ShardName(s.number)
-		r, _ := s.report()
-		lost := 0.0
-		if r.Lost {
-			lost = 1
+	set := func(d *prometheus.Desc, v float64) {
+		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
+	}
+	truth := func(is bool) float64 {
+		if is {
+			return 1
 		}
-		gauge(lostDesc, lost, name)
-		switch r.Role {
-		case roleOwner:
-			owned := 0.0
-			if r.LeaseMS > 0 {
-				owned = 1
-			}
-			gauge(ownedDesc, owned, name)
-			gauge(leaseDesc, (time.Duration(r.LeaseMS) * time.Millisecond).Seconds(), name)
-		case roleFollower:
-			gauge(ownedDesc, 0, name)
-			gauge(behindDesc, float64(r.Behind), name)
-		default:
-			gauge(ownedDesc, 0, name)
-			continue
-		}
-		gauge(logDesc, float64(r.LogBytes), name)
-		if !r.Snapshot.IsZero() {
-			gauge(ageDesc, max(0, n.o.Clock.Wall().Sub(r.Snapshot)).Seconds(), name)
-		}
+		return 0
+	}
+	set(membersDesc, float64(members))
+	set(ownerDesc, truth(r.LeaseMS > 0))
+	set(followingDesc, truth(r.Error == "" && (r.LeaseMS > 0 || r.CaughtUp)))
+	set(lostDesc, truth(r.Lost))
+	set(leaseDesc, (time.Duration(r.LeaseMS) * time.Millisecond).Seconds())
+	set(logDesc, float64(r.LogBytes))
+	set(behindDesc, float64(r.Behind))
+	if !r.Snapshot.IsZero() {
+		set(ageDesc, max(0, n.o.Clock.Wall().Sub(r.Snapshot)).Seconds())
 	}
 }
 
-// begin makes the counters of all shards, so that their first increase is seen, and exports
-// what n knows from then on.
-func (m *Metrics) begin(n *Node) {
-	for _, s := range n.shards {
-		name := configs.ShardName(s.number)
-		m.takeovers.WithLabelValues(name)
-		m.fenced.WithLabelValues(name)
-		m.resends.WithLabelValues(name)
-		m.append.WithLabelValues(name)
-	}
-	m.node.Store(n)
-}
-
-// tookOver counts that this member became the owner of a shard.
-func (m *Metrics) tookOver(shard int) {
-	m.takeovers.WithLabelValues(configs.ShardName(shard)).Inc()
-}
-
-// lost counts that another member took a shard that this one owned.
-func (m *Metrics) lost(shard int) {
-	m.fenced.WithLabelValues(configs.ShardName(shard)).Inc()
-}
-
-// ofLog returns the metrics of a shard's log.
-func (m *Metrics) ofLog(shard int) replicated.Metrics {
-	name := configs.ShardName(shard)
-	append, resends := m.append.WithLabelValues(name), m.resends.WithLabelValues(name)
+// ofLog returns the metrics of the log, which also call appended with the bytes of each record.
+func (m *Metrics) ofLog(appended func(bytes int)) replicated.Metrics {
 	return replicated.Metrics{
-		Appended: func(took time.Duration, _ int) { append.Observe(took.Seconds()) },
-		Resent:   func(messages int, _ error) { resends.Add(float64(messages)) },
+		Appended: func(took time.Duration, bytes int) {
+			m.append.Observe(took.Seconds())
+			appended(bytes)
+		},
+		Resent: func(messages int, _ error) { m.resends.Add(float64(messages)) },
 	}
 }

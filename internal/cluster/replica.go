@@ -1,70 +1,74 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 )
 
-// follower applies the log of a shard to its file. *replicated.Follower implements it.
+// follower applies the log to a copy. *replicated.Follower implements it.
 type follower interface {
 	Run(ctx context.Context) error
 	Status() replicated.FollowerStatus
 	CatchUp(ctx context.Context, until uint64) error
 }
 
-// replica is the file of a shard, which follows the shard's log.
+// replica is this member's copy of the state, which follows the log.
 type replica struct {
 	follower
-	file   Replica
-	fresh  bool         // the file was empty, or restored from a snapshot, when it was opened
-	begin  uint64       // its offset when it was opened
-	remove func() error // of the file, once it is closed
+	Storage  // of the log
+	identity replicated.Identity
+	file     Replica
+	fresh    bool          // the file was empty, or restored from a snapshot, when it was opened
+	patience time.Duration // how long it waits once the owner's lease is over
 
 	stop context.CancelFunc
 	done chan struct{}
 	err  error // of the follower, once done is closed
 }
 
-// errForeign is returned for a file of another cluster with the same name.
-var errForeign = errors.New("the shard's file is not of this cluster; remove it if it is not needed")
-
-// openReplica opens the file of a shard, and has it follow the log until the replica is
-// closed. A file that is new or damaged is restored from a snapshot first, until ctx is done.
-func openReplica(ctx context.Context, s *shard) (*replica, error) {
-	path := s.o.Path(s.number)
-	file, err := s.o.OpenReplica(path)
-	if errors.Is(err, checkpoint.ErrDamaged) {
-		s.log.Warn("the shard's file is damaged and is restored from the log", "file", path, "error", err)
-		if err := s.o.files.remove(path); err != nil {
-			return nil, err
-		}
-		file, err = s.o.OpenReplica(path)
-	}
-	if err == nil {
-		if id := replicated.ClusterOf(file.At()); id != "" && id != s.members.cluster {
-			return nil, errors.Join(fmt.Errorf("%w: it belongs to the cluster %q, and NATS has another one, %q", errForeign, id, s.members.cluster), file.Close())
-		}
-	}
-	fresh := err == nil && file.At().Offset == 0
-	if fresh {
-		file, err = restore(ctx, s, path, file)
-	}
+// openReplica opens the copy, and has it follow the log until the replica is closed. A copy that is
+// new, damaged, or of an earlier generation is restored from a snapshot first, until ctx is done.
+// The error is replicated.ErrLogLost if the servers lost data that the copy has.
+func (n *Node) openReplica(ctx context.Context) (*replica, error) {
+	file, err := n.openFile()
 	if err != nil {
 		return nil, err
 	}
-	following, stop := context.WithCancel(context.WithoutCancel(ctx))
-	r := &replica{
-		follower: s.o.follow(s.storage.Stream, file, replicated.FollowerOptions{
-			Clock: s.o.Clock, PollEvery: s.o.Term / 4,
-			Snapshots: s.storage.Snapshots, Snapshot: s.snapshotterOptions(false),
-		}),
-		file: file, fresh: fresh, begin: file.At().Offset, remove: func() error { return s.o.files.remove(path) }, stop: stop, done: make(chan struct{}),
+	r := &replica{file: file, done: make(chan struct{})}
+	bounded, cancel := context.WithTimeout(ctx, n.o.Term)
+	defer cancel()
+	used, _, err := getSettings(bounded, n.o.Registry, n.o.Name)
+	if err == nil {
+		r.identity = used.identity()
+		r.Storage, err = n.o.Storage(bounded, used.Generation, false)
 	}
+	if err == nil || errors.Is(err, errNoKey) {
+		err = cmp.Or(n.compare(file, r.identity), err)
+	}
+	if err == nil {
+		err = n.renew(bounded, r)
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.file.Close())
+	}
+	if r.fresh = r.file.At().Offset == 0; r.fresh {
+		if err := n.restore(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	r.patience = rand.N(n.o.Term / 4)
+	r.follower = n.o.follow(r.Stream, r.file, replicated.FollowerOptions{
+		Clock: n.o.Clock, Identity: r.identity, Snapshots: r.Snapshots, Snapshot: n.snapshotterOptions(false),
+	})
+	following, stop := context.WithCancel(context.WithoutCancel(ctx))
+	r.stop = stop
 	go func() {
 		defer close(r.done)
 		r.err = r.Run(following)
@@ -72,46 +76,114 @@ func openReplica(ctx context.Context, s *shard) (*replica, error) {
 	return r, nil
 }
 
-// restore fills an empty file from a snapshot, if there is one. It closes the file if it
+// openFile opens the file of the copy. A damaged one is removed.
+func (n *Node) openFile() (Replica, error) {
+	file, err := n.o.OpenReplica(n.o.Path)
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		n.o.Log.Warn("the copy of the state is damaged and is restored from the log", "file", n.o.Path, "error", err)
+		if err := n.o.files.remove(n.o.Path); err != nil {
+			return nil, err
+		}
+		file, err = n.o.OpenReplica(n.o.Path)
+	}
+	if err == nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.kept = file.At()
+	}
+	return file, err
+}
+
+// renew replaces the file of r by an empty one if it belongs to an earlier generation, or needs a
+// snapshot that is there now. It returns the problem that the member has while the snapshot is
+// not there.
+func (n *Node) renew(ctx context.Context, r *replica) error {
+	n.mu.Lock()
+	needs, why := n.problem.needs, n.problem.err
+	n.mu.Unlock()
+	at := r.file.At()
+	discard := func() error { return n.setAside(at) }
+	switch generation := replicated.IdentityOf(at).Generation; {
+	case generation != 0 && generation < r.identity.Generation:
+	case needs == 0:
+		return nil
+	default:
+		switch p, _, err := r.Snapshots.Pointer(ctx); {
+		case err != nil:
+			return err
+		case p.Last.Offset < needs:
+			return why
+		}
+		discard = func() error { return n.o.files.remove(n.o.Path) }
+	}
+	n.mu.Lock()
+	n.problem.needs = 0
+	n.mu.Unlock()
+	file, err := r.file, errors.Join(r.file.Close(), discard())
+	if err == nil {
+		file, err = n.openFile()
+	}
+	if err == nil {
+		r.file = file
+	}
+	return err
+}
+
+// compare returns replicated.ErrLogLost if a copy shows that the servers lost data: they have the
+// generation of another cluster, an earlier one, or none.
+func (n *Node) compare(file Replica, used replicated.Identity) error {
+	has := replicated.IdentityOf(file.At())
+	switch {
+	case has == replicated.Identity{}, has.Cluster == used.Cluster && has.Generation <= used.Generation:
+		return nil
+	case used == replicated.Identity{}:
+		return fmt.Errorf("%w: NATS has no cluster %q, of which %s is a copy", replicated.ErrLogLost, n.o.Name, n.o.Path)
+	case has.Cluster != used.Cluster:
+		return fmt.Errorf("%w: %s is a copy of the cluster %q, and NATS has another one, %q; remove the copy if it is not needed", replicated.ErrLogLost, n.o.Path, has.Cluster, used.Cluster)
+	}
+	return fmt.Errorf("%w: %s is a copy of generation %d, and NATS has generation %d", replicated.ErrLogLost, n.o.Path, has.Generation, used.Generation)
+}
+
+// restore fills the empty file of r from a snapshot, if there is one. It closes the file if it
 // fails.
-func restore(ctx context.Context, s *shard, path string, file Replica) (Replica, error) {
-	began := s.o.Clock.Now()
+func (n *Node) restore(ctx context.Context, r *replica) error {
+	began := n.o.Clock.Now()
 	used := false
-	snapshot, err := replicated.Restore(ctx, s.storage.Stream, s.storage.Snapshots, func() (replicated.Replica, error) {
+	snapshot, err := replicated.Restore(ctx, r.Snapshots, r.identity, func() (replicated.Replica, error) {
 		if !used {
 			used = true
-			return file, nil
+			return r.file, nil
 		}
 		var err error
-		if err = errors.Join(file.Close(), s.o.files.remove(path)); err == nil {
-			file, err = s.o.OpenReplica(path)
+		if err = errors.Join(r.file.Close(), n.o.files.remove(n.o.Path)); err == nil {
+			r.file, err = n.o.OpenReplica(n.o.Path)
 		}
-		return file, err
+		return r.file, err
 	})
 	switch {
 	case errors.Is(err, replicated.ErrNoSnapshot):
-		return file, nil
+		return nil
 	case err == nil:
-		s.log.Info("the shard's file was restored from a snapshot", "offset", snapshot.Offset, "bytes", snapshot.Bytes, "took", s.o.Clock.Now()-began)
-		return file, nil
+		n.o.Log.Info("the copy of the state was restored from a snapshot", "offset", snapshot.Offset, "bytes", snapshot.Bytes, "took", n.o.Clock.Now()-began)
+		return nil
 	}
-	if file != nil {
-		err = errors.Join(err, file.Close())
+	if r.file != nil {
+		err = errors.Join(err, r.file.Close())
 	}
-	return nil, errors.Join(err, s.o.files.remove(path))
+	return errors.Join(err, n.o.files.remove(n.o.Path))
 }
 
-// snapshotterOptions are those of a follower, or of the owner, which makes snapshots only if
-// no follower does.
-func (s *shard) snapshotterOptions(owner bool) replicated.SnapshotterOptions {
-	o := s.o.snapshots
-	o.Reluctant, o.Wall = owner, s.o.Clock.Wall
+// snapshotterOptions are those of a standby, or of the owner, which makes snapshots only if
+// no standby does.
+func (n *Node) snapshotterOptions(owner bool) replicated.SnapshotterOptions {
+	o := n.o.snapshots
+	o.Reluctant, o.Wall = owner, n.o.Clock.Wall
 	o.Made = func(snapshot replicated.Snapshot, took time.Duration, err error) {
 		if err != nil {
-			s.log.Warn("a snapshot of the shard failed; retrying", "error", err)
+			n.o.Log.Warn("a snapshot of the state failed; retrying", "error", err)
 			return
 		}
-		s.log.Info("a snapshot of the shard was made", "offset", snapshot.Offset, "bytes", snapshot.Bytes, "took", took)
+		n.o.Log.Info("a snapshot of the state was made", "offset", snapshot.Offset, "bytes", snapshot.Bytes, "took", took)
 	}
 	return o
 }

@@ -7,66 +7,66 @@ import (
 	"fmt"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/checkpoint/replicated"
 )
 
 // settingsKey is the key of the cluster's settings in the registry.
 const settingsKey = "settings"
 
-// settings are what all members of a cluster must agree on. Init stores them; apart from
-// Creating, they never change.
+// maxSettings bounds the settings that are read, in bytes.
+const maxSettings = 64 << 10
+
+// settings say which cluster NATS has, and which generation of its log is in use. They are stored
+// when a generation is complete.
 type settings struct {
-	Name   string `json:"name"`
-	Shards int    `json:"shards"`
-	Layout int    `json:"layout"` // of the state when the cluster was made: no member may be older
+	Name string `json:"name"`
 	// ID is the cluster's identity. Its logs and all copies of them have it, too.
-	ID string `json:"id"`
-	// Creating is true while the logs are being begun, and remains true if that fails: no member
-	// may join then.
-	Creating bool `json:"creating,omitempty"`
+	ID         string `json:"id"`
+	Generation uint64 `json:"generation"`
+	Layout     int    `json:"layout"` // of the state that the generation began with: no member may be older
 }
 
-// ErrSettings is returned if a member may not join: its configuration or version differs
-// from that of the cluster. The text says what to do.
-var ErrSettings = errors.New("this bridge does not fit the cluster")
+// identity returns the identity of the log in use.
+func (s settings) identity() replicated.Identity {
+	return replicated.Identity{Cluster: s.ID, Generation: s.Generation}
+}
 
-// getSettings reads the settings of a cluster.
-func getSettings(ctx context.Context, r Registry) (s settings, err error) {
-	e, err := r.Get(ctx, settingsKey)
-	if errors.Is(err, errNoKey) {
-		return s, fmt.Errorf("the bucket has no settings: create a new cluster with 'ndrbridge cluster init'; if the cluster has run before, NATS has lost them: continue from a copy with 'ndrbridge cluster recover': %w", err)
+// getSettings reads the settings of a cluster, and their revision. errNoKey: it has none.
+func getSettings(ctx context.Context, r Registry, name string) (s settings, revision uint64, err error) {
+	value, revision, err := r.Get(ctx, settingsKey)
+	switch {
+	case errors.Is(err, errNoKey):
+		return s, 0, fmt.Errorf("the bucket has no settings: create a new cluster with 'ndrbridge cluster init'; if the cluster has run before, NATS has lost them: continue from a copy with 'ndrbridge cluster recover': %w", err)
+	case err != nil:
+		return s, 0, fmt.Errorf("read the cluster's settings: %w", err)
+	case len(value) > maxSettings:
+		err = fmt.Errorf("they have %d bytes", len(value))
+	default:
+		err = json.Unmarshal(value, &s)
+	}
+	if err == nil && (s.Name != name || s.ID == "" || s.Generation == 0) {
+		err = fmt.Errorf("they are not those of the cluster %q", name)
 	}
 	if err != nil {
-		return s, fmt.Errorf("read the cluster's settings: %w", err)
+		return s, 0, fmt.Errorf("the settings in the registry cannot be used: %w; another program may use the bucket, choose another cluster.name", err)
 	}
-	if len(e.Value) > maxValue {
-		return s, fmt.Errorf("%w: the settings in the registry have %d bytes, more than %d; another program may use the bucket, choose another cluster.name", ErrSettings, len(e.Value), maxValue)
+	if s.Layout > checkpoint.Layout {
+		err = fmt.Errorf("%w: the state of the cluster has layout %d, this version reads up to %d; install the version that the other members have",
+			checkpoint.ErrNewer, s.Layout, checkpoint.Layout)
 	}
-	if err := json.Unmarshal(e.Value, &s); err != nil {
-		return s, fmt.Errorf("%w: the settings in the registry cannot be read: %w; another program may use the bucket, choose another cluster.name", ErrSettings, err)
-	}
-	return s, nil
+	return s, revision, err
 }
 
-// Check compares the settings of a member with the cluster's, and returns the cluster's identity. It
-// returns ErrSettings if they do not fit, and another error while the cluster has none.
-func Check(ctx context.Context, r Registry, name string, shards int) (id string, err error) {
-	return agree(ctx, r, settings{Name: name, Shards: shards, Layout: checkpoint.Layout})
+// Generation returns the generation of a cluster's log that is in use. The error says what to do.
+func Generation(ctx context.Context, r Registry, name string) (uint64, error) {
+	s, _, err := getSettings(ctx, r, name)
+	return s.Generation, err
 }
 
-func agree(ctx context.Context, r Registry, mine settings) (id string, err error) {
-	stored, err := getSettings(ctx, r)
-	switch {
-	case err != nil:
-	case stored.Name != mine.Name:
-		err = fmt.Errorf("%w: the bucket belongs to cluster %q; choose another cluster.name than %q", ErrSettings, stored.Name, mine.Name)
-	case stored.Shards != mine.Shards:
-		err = fmt.Errorf("%w: cluster %q was made with %d shards, which is fixed; set cluster.shards: %d instead of %d",
-			ErrSettings, stored.Name, stored.Shards, stored.Shards, mine.Shards)
-	case stored.Layout > mine.Layout:
-		err = fmt.Errorf("%w: the state of cluster %q has layout %d, this version reads up to %d; install a newer version",
-			ErrSettings, stored.Name, stored.Layout, mine.Layout)
-	case stored.Creating:
-		err = fmt.Errorf("the cluster is being created, or creating it failed; if it failed, %s, and create it again", deletion(stored.Name))
+func putSettings(ctx context.Context, r Registry, s settings, revision uint64) error {
+	value, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("encode the settings: %w", err)
 	}
-	return stored.ID, err
+	return r.Put(ctx, settingsKey, value, revision)
 }

@@ -26,7 +26,7 @@ func (d *simDisk) setStall(g *gate) {
 
 func newSimDisk() *simDisk { return &simDisk{files: make(map[string]*simFile)} }
 
-// simFile is the file of a shard: a state, which here is a number and a sum over all
+// simFile is a copy: a state, which here is a number and a sum over all
 // records that led to it.
 type simFile struct {
 	disk    *simDisk

@@ -22,7 +22,7 @@ type gate struct {
 	mu      sync.Mutex
 	paused  chan struct{} // closed when it goes on; nil: it is not paused
 	crashed bool
-	cut     bool // from the registry
+	cut     bool // from the registry and the other members
 }
 
 var errCrashed = errors.New("the process has crashed")
@@ -40,6 +40,13 @@ func (g *gate) pass() error {
 		}
 		<-paused
 	}
+}
+
+// open reports whether what passes is neither stopped nor refused, and the registry is reached.
+func (g *gate) open() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.paused == nil && !g.crashed && !g.cut
 }
 
 func (g *gate) pause() {
@@ -104,32 +111,18 @@ type gatedRegistry struct {
 	gate *gate
 }
 
-func (r gatedRegistry) Get(ctx context.Context, key string) (Entry, error) {
+func (r gatedRegistry) Get(ctx context.Context, key string) ([]byte, uint64, error) {
 	if err := r.gate.passTo(); err != nil {
-		return Entry{}, err
+		return nil, 0, err
 	}
 	return r.Registry.Get(ctx, key)
 }
 
-func (r gatedRegistry) List(ctx context.Context, prefix string) ([]Entry, error) {
-	if err := r.gate.passTo(); err != nil {
-		return nil, err
-	}
-	return r.Registry.List(ctx, prefix)
-}
-
-func (r gatedRegistry) Put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	if err := r.gate.passTo(); err != nil {
-		return 0, err
-	}
-	return r.Registry.Put(ctx, key, value, revision)
-}
-
-func (r gatedRegistry) Delete(ctx context.Context, key string, revision uint64) error {
+func (r gatedRegistry) Put(ctx context.Context, key string, value []byte, revision uint64) error {
 	if err := r.gate.passTo(); err != nil {
 		return err
 	}
-	return r.Registry.Delete(ctx, key, revision)
+	return r.Registry.Put(ctx, key, value, revision)
 }
 
 // gatedStream is a stream as a member reaches it.
@@ -210,21 +203,10 @@ type simProcess struct {
 	stall *gate // likewise, for its disk
 	end   context.CancelFunc
 	done  chan struct{}
-	// waiting is why the process has not joined the cluster; nil: it has.
-	waiting atomic.Pointer[string]
 }
 
-// join waits until the cluster exists, and returns its identity.
-func (p *simProcess) join(ctx context.Context, r Registry, clock lease.Clock) string {
-	for {
-		id, err := Check(ctx, r, "sim", simShards)
-		if err == nil || !sleep(ctx, clock, testTerm/3, nil) {
-			p.waiting.Store(nil)
-			return id
-		}
-		p.waiting.Store(new(err.Error()))
-	}
-}
+// simPath is the path of the copy on the disk of each member.
+const simPath = "state"
 
 func (m *simMember) node() *Node  { return m.current.Load().node }
 func (m *simMember) gate() *gate  { return m.current.Load().gate }
@@ -235,16 +217,17 @@ func (m *simMember) start() {
 	p := &simProcess{gate: &gate{}, stall: &gate{}, done: make(chan struct{})}
 	disk, clock := m.disk, gatedClock{newScaledClock(m.rate), p.gate}
 	disk.setStall(p.stall)
+	open := m.sim.storage(m.name)
 	p.node = New(m.sim.change(Options{
-		Name: "sim", Member: m.name, Shards: simShards, Term: testTerm, Clock: clock, Version: "1",
+		Name: "sim", Member: m.name, Term: testTerm, Clock: clock, Version: "1",
 		Registry: gatedRegistry{m.sim.registry, p.gate},
-		Storage: func(shard int) Storage {
-			return Storage{
-				Stream:    gatedStream{m.sim.servers.Stream(m.name, shard), p.gate, &m.sim.purgesAll},
-				Snapshots: m.sim.servers.Snapshots(m.name, shard),
-			}
+		Storage: func(ctx context.Context, generation uint64, create bool) (Storage, error) {
+			s, err := open(ctx, generation, create)
+			s.Stream = gatedStream{s.Stream, p.gate, &m.sim.purgesAll}
+			return s, err
 		},
-		Path:        func(shard int) string { return fmt.Sprint("state.", shard) },
+		Peers:       func(context.Context) ([]Report, error) { return m.sim.reports(p.gate) },
+		Path:        simPath,
 		OpenReplica: func(path string) (Replica, error) { return disk.openFile(path) },
 		files:       disk,
 		Own: func(ctx context.Context, o Ownership) error {
@@ -252,21 +235,30 @@ func (m *simMember) start() {
 		},
 		snapshots:   replicated.SnapshotterOptions{Messages: 20},
 		ConfigHash:  func() string { return "" },
-		Appliances:  func(int) []string { return nil },
+		URL:         func() string { return "http://" + m.name },
 		Metrics:     NewMetrics(prometheus.NewRegistry()),
 		StopTimeout: 2 * time.Second, Log: m.sim.log.With("member", m.name),
 	}))
-	p.waiting.Store(new("it has not joined the cluster yet"))
 	ctx, end := context.WithCancel(context.Background())
 	p.end = end
 	m.current.Store(p)
 	go func() {
 		defer close(p.done)
-		id := p.join(ctx, gatedRegistry{m.sim.registry, p.gate}, clock)
-		if err := p.node.Run(ctx, id); err != nil && p.gate.pass() == nil {
-			m.sim.fail("member %s: %v", m.name, err)
-		}
+		p.node.Run(ctx)
 	}()
+}
+
+// reports returns what the members that can be reached through a gate say of themselves.
+func (s *simulation) reports(from *gate) (reports []Report, err error) {
+	if err := from.passTo(); err != nil {
+		return nil, err
+	}
+	for _, m := range s.members {
+		if p := m.current.Load(); p != nil && p.gate.open() {
+			reports = append(reports, p.node.Report())
+		}
+	}
+	return reports, nil
 }
 
 // crash ends the process at once.
@@ -285,10 +277,10 @@ func (m *simMember) stop() {
 	<-p.done
 }
 
-// own is what a member does with a shard: it changes the state now and then, and sends
+// own is what an owner does: it changes the state now and then, and sends
 // something while it has a lease.
 func (s *simulation) own(ctx context.Context, g *gate, disk *simDisk, member string, clock lease.Clock, o Ownership) error {
-	f, err := disk.openFile(fmt.Sprint("state.", o.Shard))
+	f, err := disk.openFile(simPath)
 	if err != nil {
 		return err
 	}
@@ -309,7 +301,7 @@ func (s *simulation) own(ctx context.Context, g *gate, disk *simDisk, member str
 		if n > 0 && s.chance(0.7) {
 			next = state.next(fmt.Sprintf("%s@%d", member, n))
 			record = next.encode()
-			s.made(o.Shard, next)
+			s.made(next)
 		}
 		at, err := o.Log.Append(record)
 		if err := g.pass(); err != nil {
@@ -319,13 +311,13 @@ func (s *simulation) own(ctx context.Context, g *gate, disk *simDisk, member str
 			return fmt.Errorf("append: %w", err)
 		}
 		if record != nil {
-			s.acked(o.Shard, next)
+			s.acked(next)
 			state = next.After
 			if err := f.Apply([][]byte{record}, at); err != nil {
 				return err
 			}
 		}
-		if !sleep(ctx, clock, s.between(10*time.Millisecond, o.Renew), nil) {
+		if !sleep(ctx, clock, s.between(10*time.Millisecond, o.Renew)) {
 			return nil
 		}
 	}

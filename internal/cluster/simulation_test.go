@@ -15,7 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/internal/lease"
 	"ndrbridge/test/replicatedtest"
@@ -23,10 +22,7 @@ import (
 	"ndrbridge/test/slowtest"
 )
 
-const (
-	simMembers = 5
-	simShards  = 4
-)
+const simMembers = 5
 
 // simulation is a cluster whose members, clocks, network and servers fail as a seed says.
 type simulation struct {
@@ -44,12 +40,13 @@ type simulation struct {
 
 	mu     sync.Mutex
 	random *rand.Rand
-	leases [simShards][]*lease.Lease        // of all owners there were
-	before [simShards]map[simState]simState // of every record that was made
-	acks   [simShards]map[uint64]simState   // what was acknowledged, by number
-	busy   map[*simMember]bool              // it has a fault
-	active sync.WaitGroup                   // faults
-	wrong  []string                         // what must not happen
+	begun  map[uint64]bool       // generations that were made
+	leases []*lease.Lease        // of all owners there were
+	before map[simState]simState // of every record that was made
+	acks   map[uint64]simState   // what was acknowledged, by number
+	busy   map[*simMember]bool   // it has a fault
+	active sync.WaitGroup        // faults
+	wrong  []string              // what must not happen
 }
 
 func newSimulation(seed uint64) *simulation {
@@ -57,9 +54,7 @@ func newSimulation(seed uint64) *simulation {
 		seed: seed, faults: someFaults, registry: newFakeRegistry(), log: discard,
 		random: rand.New(rand.NewPCG(seed, 1)), change: func(o Options) Options { return o },
 		busy: make(map[*simMember]bool), kinds: faultsOfMembers, losesDisk: 0.3,
-	}
-	for i := range simShards {
-		s.before[i], s.acks[i] = make(map[simState]simState), make(map[uint64]simState)
+		begun: make(map[uint64]bool), before: make(map[simState]simState), acks: make(map[uint64]simState),
 	}
 	for i := range simMembers {
 		// The slowest and the fastest clock differ by less than a quarter.
@@ -70,26 +65,37 @@ func newSimulation(seed uint64) *simulation {
 	return s
 }
 
-// create creates the cluster, whose logs are empty.
+// create creates the cluster, whose log is empty.
 func (s *simulation) create() {
-	err := Init(context.Background(), s.registry, "sim", simShards, checkpoint.Layout, func(id string) error {
-		for shard := range simShards {
-			log, err := replicated.Take(context.Background(), s.servers.Stream("init", shard), 0, replicated.Options{
-				Context: context.Background(), Owner: "init-" + id, Cluster: id, Clock: lease.System(),
-			})
-			if err == nil {
-				err = log.Release(context.Background())
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	g := Generations{Name: "sim", Registry: s.registry, Storage: s.storage("operator"), Clock: lease.System(), Term: testTerm}
+	if err := g.Init(context.Background(), nil, func(int64) {}); err != nil {
 		panic(err)
 	}
 }
+
+// storage opens generations as a member reaches them.
+func (s *simulation) storage(member string) OpenStorage {
+	return func(_ context.Context, generation uint64, create bool) (Storage, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.begun[generation] = s.begun[generation] || create; !s.begun[generation] {
+			return Storage{}, replicated.ErrLogLost
+		}
+		return Storage{Stream: s.servers.Stream(member, generation), Snapshots: s.servers.Snapshots(member, generation)}, nil
+	}
+}
+
+// generation returns the generation of the log in use; 0: there is none.
+func (s *simulation) generation() uint64 {
+	used, _, err := getSettings(context.Background(), s.registry, "sim")
+	if err != nil {
+		return 0
+	}
+	return used.Generation
+}
+
+// messages returns the log in use.
+func (s *simulation) messages() []replicatedtest.Stored { return s.servers.Messages(s.generation()) }
 
 // fail notes what must not happen.
 func (s *simulation) fail(format string, args ...any) {
@@ -120,27 +126,27 @@ func (s *simulation) pick(n int) int {
 func (s *simulation) began(o Ownership) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.leases[o.Shard] = append(s.leases[o.Shard], o.Lease)
+	s.leases = append(s.leases, o.Lease)
 }
 
 // made notes a record before it is appended.
-func (s *simulation) made(shard int, r simRecord) {
+func (s *simulation) made(r simRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.before[shard][r.After] = *r.Before
+	s.before[r.After] = *r.Before
 }
 
 // acked notes a record that the log acknowledged. There is one of each number.
-func (s *simulation) acked(shard int, r simRecord) {
+func (s *simulation) acked(r simRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if other, twice := s.acks[shard][r.After.Number]; twice && other != r.After {
-		s.wrong = append(s.wrong, fmt.Sprintf("shard %d: two records with number %d were acknowledged", shard, r.After.Number))
+	if other, twice := s.acks[r.After.Number]; twice && other != r.After {
+		s.wrong = append(s.wrong, fmt.Sprintf("two records with number %d were acknowledged", r.After.Number))
 	}
-	s.acks[shard][r.After.Number] = r.After
+	s.acks[r.After.Number] = r.After
 }
 
-// watch looks for two owners of a shard that both have a lease.
+// watch looks for two owners that both have a lease.
 func (s *simulation) watch(done <-chan struct{}) {
 	for {
 		select {
@@ -148,34 +154,20 @@ func (s *simulation) watch(done <-chan struct{}) {
 			return
 		case <-time.After(25 * time.Millisecond):
 		}
-		s.mu.Lock()
-		leases := s.leases
-		s.mu.Unlock()
-		for shard, all := range leases {
-			valid := 0
-			for _, l := range all {
-				if l.Left() > 0 {
-					valid++
-				}
-			}
-			if valid > 1 {
-				s.fail("shard %d: %d members have a lease", shard, valid)
-			}
+		if valid := s.valid(); valid > 1 {
+			s.fail("%d members have a lease", valid)
 		}
 	}
 }
 
-// owned returns the shards with an owner whose lease is valid.
-func (s *simulation) owned() (n int) {
+// valid returns the number of valid leases.
+func (s *simulation) valid() (n int) {
 	s.mu.Lock()
 	leases := s.leases
 	s.mu.Unlock()
-	for _, all := range leases {
-		for _, l := range all {
-			if l.Left() > 0 {
-				n++
-				break
-			}
+	for _, l := range leases {
+		if l.Left() > 0 {
+			n++
 		}
 	}
 	return n
@@ -242,20 +234,13 @@ func stopAndStart(s *simulation, m *simMember, length time.Duration) {
 	}
 }
 
-// survives reports whether without m every shard has a member left that owns it, or follows
-// it and has caught up: if both are lost at once, the shard is owned again only later.
+// survives reports whether without m a member is left that owns the log, or follows it and has
+// caught up: if all such are lost at once, the log is owned again only later.
 func (s *simulation) survives(m *simMember) bool {
-	for shard := range simShards {
-		left := false
-		for _, other := range s.members {
-			r, _ := other.node().shards[shard].report()
-			left = left || other != m && !s.isBusy(other) && (r.Role == roleOwner && r.LeaseMS > 0 || r.CaughtUp)
-		}
-		if !left {
-			return false
-		}
-	}
-	return true
+	return slices.ContainsFunc(s.members, func(other *simMember) bool {
+		r := other.node().Report()
+		return other != m && !s.isBusy(other) && (r.LeaseMS > 0 || r.CaughtUp)
+	})
 }
 
 func (s *simulation) isBusy(m *simMember) bool {
@@ -269,7 +254,7 @@ func (s *simulation) disturb() {
 	length := s.between(300*time.Millisecond, 20*time.Second)
 	if s.chance(0.15) {
 		s.active.Go(func() {
-			s.servers.ChangeLeader(s.pick(simShards), length/3)
+			s.servers.ChangeLeader(s.generation(), length/3)
 			time.Sleep(length / 3)
 		})
 		return
@@ -310,11 +295,9 @@ func (s *simulation) run(length time.Duration) []string {
 	s.servers.SetFaults(replicatedtest.Faults{Delay: 5 * time.Millisecond, IgnoreExpectations: s.faults.IgnoreExpectations})
 
 	time.Sleep(2 * testTerm)
-	if n := s.owned(); n != simShards {
-		s.fail("%d of %d shards have an owner two terms after the last fault", n, simShards)
+	if n := s.valid(); n != 1 {
+		s.fail("%d members have a lease two terms after the last fault", n)
 	}
-	time.Sleep(2*testTerm + minUptime*5/4 + simShards*2*handoverInterval)
-	s.checkOwners()
 	var stopping sync.WaitGroup
 	for _, m := range s.members {
 		stopping.Go(m.stop)
@@ -322,10 +305,8 @@ func (s *simulation) run(length time.Duration) []string {
 	stopping.Wait()
 	close(done)
 	watching.Wait()
-	for shard := range simShards {
-		s.checkLog(shard)
-		s.checkState(shard)
-	}
+	s.checkLog()
+	s.checkState()
 	return s.wrong
 }
 
@@ -335,78 +316,60 @@ func (s *simulation) judge(t *testing.T) {
 	for _, m := range s.members {
 		m.stop()
 	}
-	for shard := range simShards {
-		s.checkState(shard)
-	}
+	s.checkState()
 	for _, wrong := range s.wrong {
 		t.Error(wrong)
 	}
 }
 
-// checkOwners expects that every shard is where it should be.
-func (s *simulation) checkOwners() {
-	var all []member
-	for _, m := range s.members {
-		all = append(all, member{ID: m.name})
-	}
-	for shard, ranked := range rank(all, simShards) {
-		want := ranked[0].ID
-		for _, m := range s.members {
-			if got := m.node().shards[shard].owned(); got != (m.name == want) {
-				s.fail("shard %d: %s owns it: %v, but %s should own it", shard, m.name, got, want)
-			}
-		}
-	}
-}
-
 // checkLog expects no record of another owner behind a take.
-func (s *simulation) checkLog(shard int) {
+func (s *simulation) checkLog() {
 	owner := ""
-	for _, m := range s.servers.Messages(shard) {
+	for _, m := range s.messages() {
 		by := m.ID[:strings.LastIndexByte(m.ID[:strings.LastIndexByte(m.ID, '.')], '.')] // without number and part
 		switch {
 		case m.Kind == replicated.KindTake || owner == "":
 			owner = by
 		case by != owner:
-			s.fail("shard %d: message %d is of %s, behind the take of %s", shard, m.Seq, by, owner)
+			s.fail("message %d is of %s, behind the take of %s", m.Seq, by, owner)
 		}
 	}
 }
 
 // checkState expects all that was acknowledged in the file of the last owner.
-func (s *simulation) checkState(shard int) {
-	messages := s.servers.Messages(shard)
+func (s *simulation) checkState() {
+	messages := s.messages()
 	if len(messages) == 0 {
-		s.fail("shard %d: its log is empty", shard)
+		s.fail("the log is empty")
 		return
 	}
 	last, _, _ := strings.Cut(messages[len(messages)-1].ID, ".")
 	var state simState
 	for _, m := range s.members {
 		if m.name == last {
-			f, err := m.disk.openFile(fmt.Sprint("state.", shard))
+			f, err := m.disk.openFile(simPath)
 			if err != nil {
-				s.fail("shard %d: %v", shard, err)
+				s.fail("open the file of the last owner: %v", err)
 				return
 			}
 			state = f.read()
 		}
 	}
 	s.mu.Lock()
-	acks, before := s.acks[shard], s.before[shard]
+	acks, before := s.acks, s.before
 	s.mu.Unlock()
 	if len(acks) < 10 {
-		s.fail("shard %d: only %d records were acknowledged", shard, len(acks))
+		s.fail("only %d records were acknowledged", len(acks))
 	}
 	for number := range acks {
 		if number > state.Number {
-			s.fail("shard %d: record %d was acknowledged, the state ends with %d", shard, number, state.Number)
+			s.fail("record %d was acknowledged, the state ends with %d", number, state.Number)
 			return
 		}
 	}
 	for ; state != (simState{}); state = before[state] {
 		if acked, was := acks[state.Number]; was && acked != state {
-			s.fail("shard %d: record %d was acknowledged and is not in the state", shard, state.Number)
+			s.fail("record %d was acknowledged and is not in the state", state.Number)
 			return
 		}
 	}
@@ -416,7 +379,7 @@ func (s *simulation) checkState(shard int) {
 // SIMULATION_SEED; SIMULATION_LOG prints what its members log.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seeds(t, 3) {
+	for _, seed := range seeds(t, 20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				s := newSimulation(seed)
@@ -440,7 +403,7 @@ func TestStateSurvivesAllDisks(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				s := startCluster(t, 2, nil)
 				s.purgesAll.Store(purgesAll)
-				time.Sleep(2 * steady)
+				time.Sleep(40 * testTerm)
 				for _, m := range s.members {
 					m.crash()
 					m.disk = newSimDisk()
@@ -449,8 +412,8 @@ func TestStateSurvivesAllDisks(t *testing.T) {
 					m.start()
 				}
 				time.Sleep(3 * testTerm)
-				if n := s.owned(); (n == simShards) == purgesAll {
-					t.Errorf("%d shards have an owner", n)
+				if owned := s.owner() != nil; owned == purgesAll {
+					t.Errorf("the log has an owner: %t", owned)
 				}
 				if purgesAll {
 					return
@@ -530,7 +493,7 @@ func TestSimulationCatches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, seed := range seeds(t, 10) {
+			for _, seed := range seeds(t, 200) {
 				var found []string
 				synctest.Test(t, func(*testing.T) {
 					s := newSimulation(seed)

@@ -1,23 +1,24 @@
 package cluster
 
 import (
+	"errors"
 	"net/http/httptest"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	nats "github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 )
 
 func TestStatusOfACluster(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 3, func(o Options) Options {
-			o.Appliances = func(shard int) []string { return []string{"hq", "lab"}[:shard%2] }
 			o.ConfigHash = func() string { return "1" }
 			switch o.Member {
 			case "m1":
@@ -27,72 +28,87 @@ func TestStatusOfACluster(t *testing.T) {
 			}
 			return o
 		})
-		time.Sleep(steady)
-		var owns, follows [3]int
-		c := s.members[0].node().Cluster()
-		if c.Name != "sim" || c.Member != "m0" || len(c.Members) != 3 || len(c.Shards) != simShards {
-			t.Fatalf("cluster %+v", c)
-		}
-		for i, m := range c.Members {
-			owns[i], follows[i] = len(m.Owns), len(m.Follows)
-			if want := []string{admin.ConfigSame, admin.ConfigDiffers, admin.ConfigUnknown}[i]; m.Config != want || m.Member != s.members[i].name {
-				t.Errorf("member %s has config %s, want %s", m.Member, m.Config, want)
+		owner, _ := s.roles(t)
+		for _, asked := range s.members {
+			c := asked.node().Cluster(t.Context())
+			if c.Name != "sim" || c.ID == "" || c.Generation != 1 || c.Member != asked.name || c.Owner != owner.name || c.Error != "" {
+				t.Errorf("%s says %+v", asked.name, c)
 			}
-			if m.Since.IsZero() {
-				t.Errorf("member %+v", m)
+			if c.LeaseSeconds <= 0 || c.LeaseSeconds > testTerm.Seconds() || c.WithoutOwnerSeconds != 0 {
+				t.Errorf("%s says %+v", asked.name, c)
 			}
-		}
-		if owns[0]+owns[1]+owns[2] != simShards || follows[0]+follows[1]+follows[2] != simShards {
-			t.Errorf("members own %v and follow %v of %d shards", owns, follows, simShards)
-		}
-		for n, shard := range c.Shards {
-			ranked := s.byRank(n)
-			if shard.Shard != n || shard.Owner != ranked[0].name || shard.LeaseSeconds <= 0 || shard.LeaseSeconds > testTerm.Seconds() {
-				t.Errorf("shard %+v, want it owned by %s", shard, ranked[0].name)
+			if len(c.Members) != 3 {
+				t.Fatalf("%s sees %d members", asked.name, len(c.Members))
 			}
-			if len(shard.Followers) != 1 || shard.Followers[0].Member != ranked[1].name {
-				t.Errorf("shard %d is followed by %v, want %s", n, shard.Followers, ranked[1].name)
+			for i, m := range c.Members {
+				want := "following"
+				if m.Member == owner.name {
+					want = "owning"
+				}
+				if m.Member != s.members[i].name || m.State != want || m.Since.IsZero() || !m.Ready || m.Generation != 1 || m.Offset == 0 || m.URL != "http://"+m.Member {
+					t.Errorf("%s says of %s: %+v", asked.name, s.members[i].name, m)
+				}
 			}
-			if shard.State != string(s.members[0].state(n)) || shard.Error != "" || shard.Next != "" || shard.WithoutOwnerSeconds != 0 {
-				t.Errorf("shard %+v", shard)
-			}
-			if want := []string{"hq", "lab"}[:n%2]; !reflect.DeepEqual(shard.Appliances, append([]string{}, want...)) {
-				t.Errorf("shard %d has appliances %v", n, shard.Appliances)
+			configs := map[string][]string{
+				"m0": {admin.ConfigSame, admin.ConfigDiffers, admin.ConfigUnknown},
+				"m1": {admin.ConfigDiffers, admin.ConfigSame, admin.ConfigUnknown},
+				"m2": {admin.ConfigUnknown, admin.ConfigUnknown, admin.ConfigSame},
+			}[owner.name]
+			for i, m := range c.Members {
+				if m.Config != configs[i] {
+					t.Errorf("the configuration of %s is %s, want %s", m.Member, m.Config, configs[i])
+				}
 			}
 		}
 	})
 }
 
-// TestStatusOfAShardWithoutOwner: whoever looks sees how long there has been none, and the
-// follower who takes the shard when.
-func TestStatusOfAShardWithoutOwner(t *testing.T) {
+// TestStatusWithoutAnOwner: whoever looks sees that there is none, and for how long.
+func TestStatusWithoutAnOwner(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 3, nil)
-		time.Sleep(steady)
-		ranked := s.byRank(0)
-		ranked[0].crash()
-		for _, m := range ranked[1:] {
-			shard := m.node().Cluster().Shards[0]
-			for ; shard.Owner == ranked[0].name; shard = m.node().Cluster().Shards[0] {
-				time.Sleep(testTerm / 100)
-			}
-			if m != ranked[1] && shard.Owner == ranked[1].name {
-				continue // it read the registry too late to see the time between
-			}
-			if shard.Owner != "" || shard.LeaseSeconds != 0 || shard.WithoutOwnerSeconds <= 0 || shard.WithoutOwnerSeconds > testTerm.Seconds()/2 {
-				t.Errorf("%s sees %+v, want no owner for a moment", m.name, shard)
-			}
-			if shard.Next != ranked[1].name {
-				t.Errorf("%s reports that %q is next, want %s", m.name, shard.Next, ranked[1].name)
-			}
-			if m == ranked[1] && (shard.NextSeconds <= 0 || shard.NextSeconds > testTerm.Seconds()) {
-				t.Errorf("it takes the shard in %vs", shard.NextSeconds)
+		owner, standbys := s.roles(t)
+		owner.crash()
+		time.Sleep(testTerm * 5 / 6)
+		for _, m := range standbys {
+			c := m.node().Cluster(t.Context())
+			if c.Owner != "" || c.LeaseSeconds != 0 || c.WithoutOwnerSeconds <= testTerm.Seconds()/3 || c.WithoutOwnerSeconds > testTerm.Seconds()*5/4 {
+				t.Errorf("%s says %+v", m.name, c)
 			}
 		}
 	})
 }
 
-// TestMembersThatLoseNATSSaySoWithinALease: owners and followers, and not only when it is back.
+// TestMembersKnowTheOwner: what to forward to it is known until its lease is over.
+func TestMembersKnowTheOwner(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := startCluster(t, 2, nil)
+		owner, standbys := s.roles(t)
+		for range 100 {
+			if o, self, left, ok := owner.node().Owner(); !ok || !self || left <= 0 || o.Member != owner.name {
+				t.Errorf("the owner knows %+v", o)
+			}
+			if o, self, left, ok := standbys[0].node().Owner(); !ok || self || left <= 0 || o.URL != "http://"+owner.name {
+				t.Errorf("the standby knows %+v", o)
+			}
+			time.Sleep(testTerm / 20)
+		}
+		standbys[0].stop()
+		standbys[0].disk = newSimDisk()
+		standbys[0].start()
+		time.Sleep(startup)
+		if o, _, _, ok := standbys[0].node().Owner(); !ok || o.Member != owner.name {
+			t.Errorf("the standby that was restored knows %+v", o)
+		}
+		owner.crash()
+		time.Sleep(2 * testTerm)
+		if o, self, _, ok := standbys[0].node().Owner(); !ok || !self {
+			t.Errorf("the new owner knows %+v", o)
+		}
+	})
+}
+
+// TestMembersThatLoseNATSSaySoWithinALease: owners and standbys, and not only when it is back.
 func TestMembersThatLoseNATSSaySoWithinALease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		registries := map[string]*prometheus.Registry{"m0": prometheus.NewRegistry(), "m1": prometheus.NewRegistry(), "m2": prometheus.NewRegistry()}
@@ -100,30 +116,25 @@ func TestMembersThatLoseNATSSaySoWithinALease(t *testing.T) {
 			o.Metrics = NewMetrics(registries[o.Member])
 			return o
 		})
-		expect := func(when string, owned int, ready bool) {
+		expect := func(when string, owners int, ready bool) {
 			t.Helper()
-			n, owners := 0, 0
+			n := 0
 			for _, m := range s.members {
-				for line := range strings.Lines(exposition(t, registries[m.name])) {
-					if strings.HasPrefix(line, "ndrbridge_shard_owned{") && strings.HasSuffix(line, " 1\n") {
-						n++
-					}
+				if strings.Contains(exposition(t, registries[m.name]), "\nndrbridge_cluster_owner 1\n") {
+					n++
 				}
-				for _, shard := range m.node().Cluster().Shards {
-					if shard.Owner != "" {
-						owners++
-					}
+				if c := m.node().Cluster(t.Context()); (c.Owner != "") != (owners > 0) {
+					t.Errorf("%s, %s says that the owner is %q", when, m.name, c.Owner)
 				}
 				if reasons := m.node().NotReady(); (len(reasons) == 0) != ready {
 					t.Errorf("%s, %s is not ready because of %q", when, m.name, reasons)
 				}
 			}
-			if n != owned || owners != 3*owned {
-				t.Errorf("%s, %d shards are owned by the metric, and %d as the three members see it; want %d", when, n, owners, owned)
+			if n != owners {
+				t.Errorf("%s, %d members own the log by their metric, want %d", when, n, owners)
 			}
 		}
-		time.Sleep(steady)
-		expect("before", simShards, true)
+		expect("before", 1, true)
 		cut := func(cut bool) {
 			for _, m := range s.members {
 				m.gate().setCut(cut)
@@ -131,13 +142,13 @@ func TestMembersThatLoseNATSSaySoWithinALease(t *testing.T) {
 			}
 		}
 		cut(true)
-		time.Sleep(testTerm + testTerm/30)
+		time.Sleep(testTerm + testTerm/3)
 		expect("after a lease", 0, false)
 		time.Sleep(20 * testTerm)
 		expect("much later", 0, false)
 		cut(false)
 		time.Sleep(3 * testTerm)
-		expect("when NATS is back", simShards, true)
+		expect("when NATS is back", 1, true)
 	})
 }
 
@@ -148,26 +159,19 @@ func TestMetrics(t *testing.T) {
 			o.Metrics = NewMetrics(registries[o.Member])
 			return o
 		})
-		time.Sleep(steady)
-		ranked := s.byRank(0)
-		ranked[0].gate().pause()
+		owner, standbys := s.roles(t)
+		owner.gate().pause()
 		time.Sleep(2 * testTerm)
-		ranked[0].gate().resume()
-		time.Sleep(testTerm)
+		owner.gate().resume()
+		time.Sleep(2 * testTerm)
 		for m, want := range map[*simMember][]string{
-			ranked[0]: {
-				"ndrbridge_cluster_members 2",
-				`ndrbridge_shard_owned{shard="00"} 0`,
-				`ndrbridge_shard_fenced_total{shard="00"} 1`,
-				`ndrbridge_shard_follower_behind{shard="00"} `,
+			owner: {
+				"ndrbridge_cluster_members 2", "ndrbridge_cluster_owner 0", "ndrbridge_cluster_following 1", "ndrbridge_cluster_log_lost 0",
+				"ndrbridge_cluster_fenced_total 1", "ndrbridge_cluster_behind ", "ndrbridge_cluster_lease_seconds 0",
 			},
-			ranked[1]: {
-				"ndrbridge_cluster_members 2",
-				`ndrbridge_shard_owned{shard="00"} 1`,
-				`ndrbridge_shard_fenced_total{shard="00"} 0`,
-				`ndrbridge_shard_append_resends_total{shard="00"} 0`,
-				`ndrbridge_shard_lease_seconds{shard="00"} `,
-				`ndrbridge_shard_append_seconds_count{shard="00"} `,
+			standbys[0]: {
+				"ndrbridge_cluster_members 2", "ndrbridge_cluster_owner 1", "ndrbridge_cluster_following 1", "ndrbridge_cluster_takeovers_total 1",
+				"ndrbridge_cluster_fenced_total 0", "ndrbridge_cluster_append_resends_total 0", "ndrbridge_cluster_lease_seconds ", "ndrbridge_cluster_append_seconds_count ",
 			},
 		} {
 			text := exposition(t, registries[m.name])
@@ -189,4 +193,47 @@ func exposition(t *testing.T, r *prometheus.Registry) string {
 	answer := httptest.NewRecorder()
 	promhttp.HandlerFor(r, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 	return answer.Body.String()
+}
+
+// TestPeersOverNATS: members answer with what they say of themselves, and garbage is ignored.
+func TestPeersOverNATS(t *testing.T) {
+	t.Parallel()
+	nc := connect(t)
+	p := Peers{NC: nc, Name: "test", Hide: asItIs}
+	if reports, err := p.Ask(t.Context()); err != nil || len(reports) > 0 {
+		t.Errorf("nobody answers %+v (%v)", reports, err)
+	}
+	if err := p.Recover(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "member a cannot be reached") {
+		t.Errorf("nobody recovers: %v", err)
+	}
+	for _, member := range []string{"a", "b"} {
+		n := New(Options{
+			Name: "test", Member: member, Term: testTerm, Version: "1", Metrics: NewMetrics(prometheus.NewRegistry()), Log: discard,
+			ConfigHash: func() string { return "" }, URL: func() string { return "" },
+		})
+		stop, err := p.Serve(t.Context(), n)
+		require.NoError(t, err)
+		defer stop()
+		request := n.accept(&recovery{ctx: t.Context(), done: make(chan error, 1)}) // the next one is refused
+		require.NoError(t, request)
+	}
+	garbage, err := nc.Subscribe("ndr.test.members", func(m *nats.Msg) {
+		for _, answer := range []string{"", "null", `{"member": 7}`, `{"member": "` + strings.Repeat("x", maxReport) + `"}`} {
+			if err := m.Respond([]byte(answer)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, garbage.Unsubscribe()) }()
+	reports, err := p.Ask(t.Context())
+	if err != nil || len(reports) != 2 || reports[0].Version != "1" || reports[0].Member == reports[1].Member {
+		t.Errorf("the members answer %+v (%v)", reports, err)
+	}
+	if err := p.Recover(t.Context(), "b"); err == nil || !strings.Contains(err.Error(), "being recovered already") {
+		t.Errorf("a member that cannot recover says %v", err)
+	}
+	if err := p.Recover(t.Context(), "c"); err == nil || errors.Is(err, t.Context().Err()) {
+		t.Errorf("an unknown member recovers: %v", err)
+	}
 }

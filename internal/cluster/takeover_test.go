@@ -17,36 +17,39 @@ import (
 	"ndrbridge/test/require"
 )
 
-// TestFollowerWaitsForALongerLeaseOfTheOwner: while the term is changed by restarting one
+// TestStandbyWaitsForALongerLeaseOfTheOwner: while the term is changed by restarting one
 // member after the other, the owner's counts if it is longer.
-func TestFollowerWaitsForALongerLeaseOfTheOwner(t *testing.T) {
+func TestStandbyWaitsForALongerLeaseOfTheOwner(t *testing.T) {
 	t.Parallel()
-	for name, follower := range map[string]func(m *simMember){
-		"that has its file":      func(*simMember) {},
-		"that has lost its file": func(m *simMember) { m.disk = newSimDisk() },
+	for name, standby := range map[string]func(m *simMember){
+		"that has its copy":      func(*simMember) {},
+		"that has lost its copy": func(m *simMember) { m.disk = newSimDisk() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				first := (&simulation{members: newSimulation(1).members[:2]}).byRank(0)[0].name
-				s := startCluster(t, 2, func(o Options) Options {
-					if o.Member == first {
+				s := startCluster(t, 1, func(o Options) Options {
+					if o.Member == "m0" {
 						o.Term = 4 * testTerm
 					}
 					return o
 				})
+				time.Sleep(4 * startup)
+				owner := s.members[0]
+				wantState(t, owner, stateOwning)
+				m := &simMember{sim: s, name: "other", rate: 1, disk: newSimDisk()}
+				s.members = append(s.members, m)
+				m.start()
 				time.Sleep(startup)
-				ranked := s.byRank(0)
-				ranked[1].stop()
+				m.stop()
+				standby(m)
+				m.start()
 				time.Sleep(4 * startup)
-				follower(ranked[1])
-				ranked[1].start()
-				time.Sleep(4 * startup)
-				wantState(t, ranked[0], 0, stateOwning)
-				ranked[0].crash()
+				wantState(t, owner, stateOwning)
+				owner.crash()
 				time.Sleep(4*testTerm - 4*testTerm/3) // its last record is at most a third of a term old
-				wantState(t, ranked[1], 0, stateFollowing)
+				wantState(t, m, stateFollowing)
 				time.Sleep(3 * testTerm)
-				wantState(t, ranked[1], 0, stateOwning)
+				wantState(t, m, stateOwning)
 			})
 		})
 	}
@@ -57,15 +60,15 @@ func TestFollowerWaitsForALongerLeaseOfTheOwner(t *testing.T) {
 func TestQuiet(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		clock := newScaledClock(1)
-		log := replicatedtest.New(1, replicatedtest.Faults{}).Stream("a", 0)
+		log := replicatedtest.New(1, replicatedtest.Faults{}).Stream("a", 1)
 		owner, err := replicated.Take(t.Context(), log, 0, replicated.Options{Context: t.Context(), Owner: "a", Clock: clock, Term: 40 * time.Second})
 		require.NoError(t, err)
 		began := time.Now()
-		if last, err := Quiet(t.Context(), log, clock, 2*time.Second); err != nil || last != 1 || time.Since(began) < 50*time.Second {
+		if last, err := quiet(t.Context(), log, clock, 2*time.Second); err != nil || last != 1 || time.Since(began) < 50*time.Second {
 			t.Errorf("the log ends at %d after %v (%v)", last, time.Since(began), err)
 		}
 		time.AfterFunc(45*time.Second, func() { owner.Append(nil) })
-		if _, err := Quiet(t.Context(), log, clock, 2*time.Second); err == nil || !strings.Contains(err.Error(), "appends to its log") {
+		if _, err := quiet(t.Context(), log, clock, 2*time.Second); err == nil || !strings.Contains(err.Error(), "appends to it") {
 			t.Errorf("an owner that renews late: %v", err)
 		}
 	})
@@ -104,65 +107,79 @@ func (m matching) Handle(_ context.Context, r slog.Record) error {
 
 func (m matching) WithAttrs([]slog.Attr) slog.Handler { return m }
 
-func TestShardThatCannotBeTakenIsTriedLessAndLessOften(t *testing.T) {
+func TestLogThatCannotBeTakenIsTriedLessAndLessOften(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var broken atomic.Bool
 		var reads, warned atomic.Int64
 		s := startCluster(t, 2, func(o Options) Options {
-			storage := o.Storage
-			o.Storage = func(shard int) Storage {
-				st := storage(shard)
-				if shard == 0 {
-					st.Stream = brokenStream{st.Stream, &broken, &reads}
-				}
-				return st
+			open := o.Storage
+			o.Storage = func(ctx context.Context, generation uint64, create bool) (Storage, error) {
+				st, err := open(ctx, generation, create)
+				st.Stream = brokenStream{st.Stream, &broken, &reads}
+				return st, err
 			}
 			o.Log = slog.New(matching{discard.Handler(), "could not be taken", &warned})
 			return withoutSnapshots(o)
 		})
-		time.Sleep(steady)
-		ranked := s.byRank(0)
+		time.Sleep(testTerm)
+		owner, standbys := s.roles(t)
 		synctest.Wait()
 		broken.Store(true)
-		ranked[0].stop() // it releases the shard: the log is vacant
+		owner.stop() // it releases the log
 		time.Sleep(20 * testTerm)
-		wantState(t, ranked[1], 0, stateTaking)
 		if n := warned.Load(); n != 1 {
 			t.Errorf("%d warnings", n)
 		}
 		if n := reads.Load(); n < 5 || n > 20 {
-			t.Errorf("the shard was tried %d times", n)
+			t.Errorf("the log was tried %d times", n)
 		}
 		broken.Store(false)
 		time.Sleep(3 * testTerm)
-		wantState(t, ranked[1], 0, stateOwning)
+		wantState(t, standbys[0], stateOwning)
 	})
 }
 
-// TestFileWithAnotherHistoryThanTheLogIsKept: NATS lost the end of the log, and another member
+// TestCopyWithAnotherHistoryThanTheLogIsKept: NATS lost the end of the log, and another member
 // wrote to it until it was as long as before.
-func TestFileWithAnotherHistoryThanTheLogIsKept(t *testing.T) {
+func TestCopyWithAnotherHistoryThanTheLogIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 2, withoutSnapshots)
-		time.Sleep(steady)
-		ranked := s.byRank(0)
-		ranked[0].crash()
-		time.Sleep(testTerm / 2) // the follower gets what was acknowledged
-		messages := s.servers.Messages(0)
+		time.Sleep(testTerm)
+		owner, standbys := s.roles(t)
+		owner.crash()
+		time.Sleep(testTerm / 2) // the standby gets what was acknowledged
+		messages := s.messages()
 		last := messages[len(messages)-1].Seq
-		s.servers.Forget(0, last-1)
+		s.servers.Forget(1, last-1)
 		take := replicated.Message{
 			ID: "other.99.1.1/1", Kind: replicated.KindTake, Term: testTerm,
 			Data: fmt.Appendf(nil, `{"format":%d,"layout":%d}`, checkpoint.RecordFormat, checkpoint.Layout),
 		}
-		require.NoError(t, s.servers.Stream("other", 0).Publish(last-1, take, func(uint64, error) {}))
-		before := ranked[1].disk.number(0)
+		require.NoError(t, s.servers.Stream("other", 1).Publish(last-1, take, func(uint64, error) {}))
+		before := standbys[0].disk.number()
 		time.Sleep(20 * testTerm)
-		if messages = s.servers.Messages(0); messages[last-1].ID != take.ID {
+		if messages = s.messages(); messages[last-1].ID != take.ID {
 			t.Fatalf("message %d is %q", last, messages[last-1].ID)
 		}
-		if n := ranked[1].disk.number(0); n != before || ranked[1].node().shards[0].owned() {
-			t.Errorf("%s owns the shard with %d records, and had %d", ranked[1].name, n, before)
+		if n := standbys[0].disk.number(); n != before || standbys[0].owns() {
+			t.Errorf("%s owns the log with %d records, and had %d", standbys[0].name, n, before)
 		}
+	})
+}
+
+// TestManyStandbysAndOneOwner: several try to take the log, and one take counts.
+func TestManyStandbysAndOneOwner(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := startCluster(t, simMembers, nil)
+		for range 3 {
+			owner, _ := s.roles(t)
+			owner.crash()
+			time.Sleep(2 * testTerm)
+			owner.start()
+			time.Sleep(startup)
+		}
+		s.roles(t)
+		s.checkLog()
+		s.judge(t)
 	})
 }

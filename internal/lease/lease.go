@@ -1,7 +1,7 @@
-// Package lease bounds how long a process may act for a shard that it owns.
+// Package lease bounds how long a process may act as the owner of a log.
 //
-// The owner renews a Lease with every record that its log stored. Others take the shard
-// over only after the lease is over, so that what is done under it is never done by two
+// The owner renews a Lease with every record that its log stored. Others take over
+// only after the lease is over, so that what is done under it is never done by two
 // processes at once. A Lease does not fence: the log refuses the records of a process
 // that lost it. It keeps such a process from sending what the log cannot refuse.
 //
@@ -30,9 +30,9 @@ import (
 )
 
 // ErrExpired is the error of everything that needs a lease while there is none.
-var ErrExpired = errors.New("the lease is over: another process may own the shard")
+var ErrExpired = errors.New("the lease is over: another process may be the owner")
 
-// Lease is how long a shard is owned. It is safe for concurrent use. A nil *Lease never
+// Lease is how long a log is owned. It is safe for concurrent use. A nil *Lease never
 // ends and has no cost; its Renew and End must not be called.
 type Lease struct {
 	term  time.Duration

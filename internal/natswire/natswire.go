@@ -39,6 +39,8 @@ type Options struct {
 	TLS        *tls.Config  // nil: TLS is used only if the server or the URL requires it
 	Lease      *lease.Lease // must be valid when something is sent; nil: it never ends
 	MaxMessage int          // bounds the size of a message with its headers
+	// Dial makes each connection; nil: by TCP, to the address in the servers' URL.
+	Dial func(context.Context) (net.Conn, error)
 	// Cut truncates a larger message to MaxMessage+1 bytes, without headers, instead of
 	// ending the connection.
 	Cut bool
@@ -102,7 +104,13 @@ func (d *dialer) SkipTLSHandshake() bool { return true }
 
 // Dial implements nats.CustomDialer.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
-	socket, err := (&net.Dialer{Timeout: d.timeout}).DialContext(d.life, network, address)
+	dial := d.o.Dial
+	if dial == nil {
+		dial = func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, network, address) }
+	}
+	ctx, cancel := context.WithTimeout(d.life, d.timeout)
+	defer cancel()
+	socket, err := dial(ctx)
 	if err != nil {
 		return nil, err
 	}

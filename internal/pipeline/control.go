@@ -40,12 +40,6 @@ func (p *Pipeline) Control() *admin.Client {
 	// the state, and each backup needs disk space for a copy.
 	admin.API.Verify.By(all, alone(&p.verifying, "verification", c.verify))
 	admin.API.GetDetection.By(all, c.detection)
-	admin.API.Locate.By(all, func(ctx context.Context, r admin.LocateRequest) ([]string, error) {
-		return p.findAppliances(ctx, r.Command, r.Ask)
-	})
-	admin.API.Accept.By(all, func(ctx context.Context, r admin.AcceptRequest) ([]checkpoint.Acceptance, error) {
-		return p.store.Accept(ctx, r.Commands)
-	})
 	admin.API.TailEvents.By(all, c.tail)
 	admin.API.Backup.Operation.By(all, alone(&p.backingUp, "backup", func(ctx context.Context, r admin.BackupRequest) (admin.None, error) {
 		return admin.None{}, c.backup(ctx, r)
@@ -128,7 +122,7 @@ func catchUp(ctx context.Context, journal *checkpoint.Store, t tails, from admin
 		}
 		after = at
 	}
-	return after, from.Live(nil)
+	return after, from.Live()
 }
 
 // before returns the sequence number preceding the first event that from selects, or
@@ -142,8 +136,7 @@ func before(ctx context.Context, journal *checkpoint.Store, from admin.From) (af
 	return stats.Last - min(from.Last, stats.Last+1-stats.First), stats.Last, err
 }
 
-// tailBytes is how much of the journals a tail reads at once; in a cluster, a tail reads
-// those of all shards. A single event may be larger.
+// tailBytes is how much of the journal a tail reads at once. A single event may be larger.
 const tailBytes = 1 << 20
 
 // tails limits the memory that all tails of the journal use together. A tail holds the
@@ -152,12 +145,10 @@ const tailBytes = 1 << 20
 type tails struct {
 	reading chan struct{} // semaphore of the tail that reads
 	large   chan struct{} // semaphore of the tail that holds a large event
-	batch   int           // bytes that a tail reads at once
 }
 
-// newTails returns the limits of the tails of one of several journals.
-func newTails(journals int) tails {
-	return tails{reading: make(chan struct{}, 1), large: make(chan struct{}, 1), batch: tailBytes / journals}
+func newTails() tails {
+	return tails{reading: make(chan struct{}, 1), large: make(chan struct{}, 1)}
 }
 
 // read yields events of the journal after a sequence number, at most one batch, and returns
@@ -196,7 +187,7 @@ func (t tails) fetch(ctx context.Context, journal *checkpoint.Store, after uint6
 		return nil, err
 	}
 	defer func() { <-t.reading }()
-	return journal.Read(ctx, after, checkpoint.Batch{MaxEvents: 500, MaxBytes: t.batch})
+	return journal.Read(ctx, after, checkpoint.Batch{MaxEvents: 500, MaxBytes: tailBytes})
 }
 
 func acquire(ctx context.Context, slot chan struct{}) error {

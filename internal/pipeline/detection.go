@@ -172,8 +172,7 @@ func (s *detectionSearch) journal(ctx context.Context) (since time.Time, whole b
 // skippedPrefix is the beginning of the IDs of reports of skipped events.
 const skippedPrefix = "sink.skipped-"
 
-// addSkip adds the range that e reports, if it does: its ID is sink.skipped-SINK-FIRST-LAST,
-// with a shard at the end in a cluster.
+// addSkip adds the range that e reports, if it does: its ID is sink.skipped-SINK-FIRST-LAST.
 func (s *detectionSearch) addSkip(e transform.Event) {
 	var data struct{ Skipped transform.Skipped }
 	if !strings.HasPrefix(e.ID, skippedPrefix) || len(s.skips) >= maxSkips || json.Unmarshal(e.Data(), &data) != nil {

@@ -46,7 +46,7 @@ func (p *Pipeline) sendHeartbeats(ctx context.Context, every time.Duration) {
 
 // ownEvents returns the encoder of events that concern no appliance.
 func (p *Pipeline) ownEvents() transform.Encoder {
-	return transform.Encoder{Appliance: transform.Bridge, Shard: p.shardName()}
+	return transform.Encoder{Appliance: transform.Bridge}
 }
 
 // journal commits an event that concerns no appliance. If the journal is full, it

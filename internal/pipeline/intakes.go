@@ -74,19 +74,19 @@ func (p *Pipeline) newKafkaIntake(k configs.KafkaIntake) (*intakePart, error) {
 // intakeOptions returns the options that all intakes share.
 func (p *Pipeline) intakeOptions(name string) intake.Options {
 	return intake.Options{
-		Acceptor: currentAcceptor(p.options.Tickets), Refuse: p.refuse,
+		Acceptor: currentAcceptor{p}, Refuse: p.refuse,
 		RetryInitial: 500 * time.Millisecond, RetryMax: 10 * time.Second,
 		Log: p.options.Log.With("intake", name),
 	}
 }
 
-// currentAcceptor delegates to the acceptor that a function returns: an intake may outlive the
-// acceptor that it was made with.
-type currentAcceptor func() admin.Tickets
+// currentAcceptor delegates to the pipeline's current acceptor: an intake, or a sink that opens
+// tickets, may outlive the acceptor that it was made with.
+type currentAcceptor struct{ pipeline *Pipeline }
 
 // Accept implements intake.Acceptor.
 func (c currentAcceptor) Accept(ctx context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error) {
-	acceptor := c().Acceptor
+	acceptor := c.pipeline.Tickets().Acceptor
 	if acceptor == nil {
 		return nil, errors.New("tickets.enabled is false")
 	}

@@ -84,7 +84,7 @@ func (f *Offline) Close() error {
 // tail yields the events that the request selects if its Live is set. Then it returns
 // admin.ErrNotRunning, unless Live returns an error.
 func (f *Offline) tail(ctx context.Context, r admin.TailRequest) error {
-	if _, err := catchUp(ctx, f.operator.store, newTails(1), r.From, r.Yield); err != nil {
+	if _, err := catchUp(ctx, f.operator.store, newTails(), r.From, r.Yield); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w, and new events come only from a running one", admin.ErrNotRunning)

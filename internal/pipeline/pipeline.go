@@ -1,6 +1,6 @@
 // Package pipeline runs everything that hangs on one state: sources, the runners of
 // sinks, and ticket commands. A Pipeline is built from a configuration, reloaded and
-// stopped in an order that loses nothing. Several can run in one process.
+// stopped in an order that loses nothing.
 package pipeline
 
 import (
@@ -31,21 +31,16 @@ type Options struct {
 	Log     *slog.Logger
 	Stdout  io.Writer // used by file sinks with the path -
 	Started time.Time // start of the process
-	// Registerer receives the pipeline's metrics; Close unregisters them. Pipelines
-	// that run in one process need one each, for example a registry wrapped with a
-	// label.
+	// Registerer receives the pipeline's metrics; Close unregisters them.
 	Registerer prometheus.Registerer
 	// Pages limits the pages that all sources of the process hold at once.
 	Pages *appliance.Budget
 	// Reload reloads the configuration of the process, for Control.
 	Reload func(context.Context) (admin.Reloaded, error)
-	// Shard is the part of a cluster's work that the pipeline does. Its configuration must be
-	// that of the shard. The pipeline ends the lease when its state fails, because nothing it
-	// sends then could be recorded. Nil outside a cluster.
-	Shard *cluster.Ownership
-	// Tickets, if not nil, has the acceptor of the commands that intakes receive: in a cluster,
-	// they may be for an appliance of another shard.
-	Tickets func() admin.Tickets
+	// Ownership is that of the cluster's log, which has the state. The pipeline ends the lease
+	// when its state fails, because nothing it sends then could be recorded. Nil outside a
+	// cluster.
+	Ownership *cluster.Ownership
 }
 
 // Pipeline is everything that hangs on one state. New makes it, Open opens its state
@@ -73,14 +68,10 @@ type Pipeline struct {
 // New returns a Pipeline without state and parts, and registers its metrics.
 func New(o Options) *Pipeline {
 	r := &registrations{Registerer: o.Registerer}
-	p := &Pipeline{
-		options: o, registered: r, metrics: newMetrics(r),
+	return &Pipeline{
+		options: o, registered: r, metrics: newMetrics(r), tails: newTails(),
 		turn: make(chan context.Context, 1), searching: make(chan struct{}, 1),
 	}
-	if o.Tickets == nil {
-		p.options.Tickets = p.Tickets
-	}
-	return p
 }
 
 // Try makes every part of a configuration that needs no state and discards it. It
@@ -97,10 +88,6 @@ func (p *Pipeline) Try(ctx context.Context, config *configs.Config) []error {
 func (p *Pipeline) Open(ctx context.Context, config *configs.Config) (err error) {
 	if p.store, err = p.openState(config); err != nil {
 		return err
-	}
-	p.tails = newTails(1)
-	if p.options.Shard != nil {
-		p.tails = newTails(config.Cluster.Shards)
 	}
 	if kept := p.store.Kept(); kept != "" {
 		p.options.Log.Info("the state was converted to this version's layout; remove the copy when you will not return to the earlier version", "state", config.State, "copy", kept)
@@ -177,18 +164,10 @@ func (p *Pipeline) NotReady() []string {
 	return reasons
 }
 
-// shardName returns the shard's number as it is shown, or "" outside a cluster.
-func (p *Pipeline) shardName() string {
-	if p.options.Shard == nil {
-		return ""
-	}
-	return configs.ShardName(p.options.Shard.Shard)
-}
-
 // lease returns the lease that bounds everything that is sent. It is nil outside a cluster.
 func (p *Pipeline) lease() *lease.Lease {
-	if p.options.Shard == nil {
+	if p.options.Ownership == nil {
 		return nil
 	}
-	return p.options.Shard.Lease
+	return p.options.Ownership.Lease
 }

@@ -143,9 +143,8 @@ func (p *Pipeline) openState(config *configs.Config) (*checkpoint.Store, error) 
 		return nil, &PartError{f.Step, &failure.Advised{Err: errors.New(f.Detail), To: f.Advice}}
 	}
 	o := checkpoint.Options{Limits: limits(config)}
-	if p.options.Shard != nil {
-		o.Log, o.Renew = p.options.Shard.Log, p.options.Shard.Renew
-		o.Commands = checkpoint.IDs{Shard: uint64(p.options.Shard.Shard), Of: uint64(config.Cluster.Shards)}
+	if owned := p.options.Ownership; owned != nil {
+		o.Log, o.Renew = owned.Log, owned.Renew
 	}
 	return checkpoint.Open(config.State, o)
 }

@@ -11,8 +11,8 @@ import (
 // Run runs the parts until ctx is cancelled or the state becomes unusable, then stops
 // them within shutdown_timeout: first the sources, then the sinks, each of which may
 // finish its batch in flight. At the end of shutdown_timeout remaining work is cut
-// short; anything that still runs shortly after is abandoned. If the state of a shard
-// becomes unusable, most likely because another process owns it now, work is cut short at
+// short; anything that still runs shortly after is abandoned. If the state of a cluster
+// becomes unusable, most likely because another member owns it now, work is cut short at
 // once, also while the parts are being stopped. Once all parts are started, Run calls
 // running with the number of streams that are polled and of sinks, as attributes for the log.
 func (p *Pipeline) Run(ctx context.Context, running func(attributes ...any)) *Stop {
@@ -21,8 +21,8 @@ func (p *Pipeline) Run(ctx context.Context, running func(attributes ...any)) *St
 	all := p.current.Load()
 	p.start(ctx, all.parts())
 	p.parts.start(ctx, &part{name: "the monitor of the journal", tasks: []task{prompt(p.watchSpace), prompt(p.keepHistory)}})
-	if p.options.Shard != nil && p.options.Shard.Snapshots != nil {
-		snapshots := func(ctx context.Context) { p.options.Shard.Snapshots(ctx, p.store) }
+	if owned := p.options.Ownership; owned != nil && owned.Snapshots != nil {
+		snapshots := func(ctx context.Context) { owned.Snapshots(ctx, p.store) }
 		p.parts.start(ctx, &part{name: "the snapshots of the state", tasks: []task{prompt(snapshots)}})
 	}
 	streams := 0
@@ -34,7 +34,7 @@ func (p *Pipeline) Run(ctx context.Context, running func(attributes ...any)) *St
 	p.turn <- ctx
 	<-ctx.Done()
 	timeout := time.Duration(p.Config().ShutdownTimeout)
-	if p.options.Shard != nil && p.Err() != nil {
+	if p.options.Ownership != nil && p.Err() != nil {
 		timeout = 0
 	}
 	s := NewStop(timeout)
@@ -74,11 +74,11 @@ func (p *Pipeline) untilStateFails(ctx context.Context) (_ context.Context, stop
 // reportFailure logs that the state is unusable.
 func (p *Pipeline) reportFailure() {
 	switch err := p.store.Err(); {
-	case p.options.Shard == nil:
+	case p.options.Ownership == nil:
 		p.options.Log.Error("the state is unusable; the bridge stops", "error", err)
 	case errors.Is(err, checkpoint.ErrNotOwner):
-		p.options.Log.Warn("another member owns the shard now; this one stops its work at once", "error", err)
+		p.options.Log.Warn("another member is the owner now; this one stops its work at once", "error", err)
 	default:
-		p.options.Log.Error("the state of the shard is unusable; its work stops at once", "error", err)
+		p.options.Log.Error("the state is unusable; this member stops its work at once", "error", err)
 	}
 }

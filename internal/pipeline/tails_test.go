@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 
@@ -37,7 +36,7 @@ func journalOf(t *testing.T, sizes ...int) *checkpoint.Store {
 }
 
 func TestOneTailAtATimeHoldsALargeEvent(t *testing.T) {
-	store, tails := journalOf(t, 2<<20), newTails(1)
+	store, tails := journalOf(t, 2<<20), newTails()
 	var holding, most int
 	var mu sync.Mutex
 	hold := func(n int) {
@@ -66,7 +65,7 @@ func TestOneTailAtATimeHoldsALargeEvent(t *testing.T) {
 }
 
 func TestATailOfSmallEventsDoesNotWaitForAReaderOfALargeOne(t *testing.T) {
-	large, small, tails := journalOf(t, 2<<20), journalOf(t, 10, 10), newTails(1)
+	large, small, tails := journalOf(t, 2<<20), journalOf(t, 10, 10), newTails()
 	held, release := make(chan struct{}), make(chan struct{})
 	var stalled sync.WaitGroup
 	stalled.Go(func() {
@@ -88,18 +87,4 @@ func TestATailOfSmallEventsDoesNotWaitForAReaderOfALargeOne(t *testing.T) {
 	}
 	close(release)
 	stalled.Wait()
-}
-
-func TestATailOfAShardReadsItsShareAtOnce(t *testing.T) {
-	store := journalOf(t, slices.Repeat([]int{10_000}, 50)...)
-	for of, want := range map[int]int{1: 50, 4: 25, 100: 1} {
-		read := 0
-		_, err := newTails(of).read(t.Context(), store, 0, func(transform.Event) error {
-			read++
-			return nil
-		})
-		if err != nil || read != want {
-			t.Errorf("of %d shards: %d events at once (%v), want %d", of, read, err, want)
-		}
-	}
 }

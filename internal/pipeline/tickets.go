@@ -49,16 +49,12 @@ func (p *Pipeline) Tickets() admin.Tickets { return p.current.Load().tickets }
 // acceptor, as commands that link them with their detections.
 func (p *Pipeline) linkFor(sink string) endpoint.Link {
 	return func(ctx context.Context, e transform.Event, t ticketopener.Ticket) error {
-		acceptor := p.Tickets().Acceptor
-		if acceptor == nil {
-			return errors.New("tickets.enabled is false")
-		}
 		id, err := strconv.ParseInt(e.Subject, 10, 64)
 		if err != nil {
 			return failure.Errorf(failure.Rejected, "%.40q is not a detection id", e.Subject)
 		}
 		key := "sink/" + sink + "/" + webhook.DetectionKey(e) + "/" + t.ID
-		_, err = acceptor.Accept(ctx, key, []tickets.Command{{TicketID: t.ID, Appliance: e.Appliance, DetectionID: id}})
+		_, err = currentAcceptor{p}.Accept(ctx, key, []tickets.Command{{TicketID: t.ID, Appliance: e.Appliance, DetectionID: id}})
 		var wrong *tickets.FieldError
 		if errors.As(err, &wrong) {
 			return &failure.Error{Class: failure.Rejected, Err: err} // a retry would fail the same way
@@ -70,22 +66,16 @@ func (p *Pipeline) linkFor(sink string) endpoint.Link {
 // locate returns the appliances that know a command's detection, or its ticket if it
 // names no detection. It looks in the state first, then asks the appliances.
 func (p *Pipeline) locate(ctx context.Context, c tickets.Command) (names []string, err error) {
-	for _, ask := range []bool{false, true} {
-		if names, err = p.findAppliances(ctx, c, ask); err != nil || len(names) > 0 {
-			break
-		}
+	if names, err = p.whichKnow(ctx, c, p.remembers); err != nil || len(names) > 0 {
+		return names, err
 	}
-	return names, err
+	return p.whichKnow(ctx, c, askAppliance)
 }
 
-// findAppliances returns the appliances that know a command's detection, or its ticket if it
-// names no detection, according to the state or, with ask, to the appliances. It returns an error
-// if an appliance could not be asked and no other one knows it. The pipeline must be open.
-func (p *Pipeline) findAppliances(ctx context.Context, c tickets.Command, ask bool) (names []string, err error) {
-	all, knows := p.current.Load().appliances, p.remembers
-	if ask {
-		knows = askAppliance
-	}
+// whichKnow returns the appliances for which knows reports true. It returns an error if knows
+// failed for an appliance and no other one knows the command's detection or ticket.
+func (p *Pipeline) whichKnow(ctx context.Context, c tickets.Command, knows func(context.Context, *appliancePart, tickets.Command) (bool, error)) (names []string, err error) {
+	all := p.current.Load().appliances
 	known, errs := make([]bool, len(all)), make([]error, len(all))
 	var asking sync.WaitGroup
 	for i, a := range all {

@@ -13,6 +13,7 @@ import (
 
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/configs"
+	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/sinks/nats"
@@ -23,6 +24,15 @@ const clusterTarget = "cluster"
 
 // checkCluster tries the NATS servers of a cluster. It creates nothing.
 func checkCluster(ctx context.Context, c *configs.Cluster, o Options) []finding.Finding {
+	if c.NATS.Embedded != nil {
+		if err := endpoint.CheckCluster(c); err != nil {
+			return unusable(err)
+		}
+		return []finding.Finding{{
+			Step: "connect", Result: finding.Untried, Detail: "the NATS servers are parts of running members",
+			Advice: "start the members, and see ndrbridge cluster status",
+		}}
+	}
 	options, err := endpoint.NATS(c.NATS.Connection())
 	if err != nil {
 		return unusable(err)
@@ -46,6 +56,18 @@ func checkCluster(ctx context.Context, c *configs.Cluster, o Options) []finding.
 	})
 }
 
+// checkAdvertised returns a warning if no other member of the cluster can reach this one.
+func checkAdvertised(config *configs.Config) []finding.Finding {
+	if !config.Cluster.Enabled() || config.Advertise() != "" {
+		return nil
+	}
+	return []finding.Finding{{
+		Step: "admin.advertise", Result: finding.Warning,
+		Detail: "admin.listen is " + config.Admin.Listen + ": the other members cannot pass requests on to this one while it is the owner",
+		Advice: "listen on an address that they can reach, such as 0.0.0.0:9600, or set admin.advertise",
+	}}
+}
+
 // clusterTrial is a trial of one NATS server of a cluster.
 type clusterTrial struct {
 	cluster *configs.Cluster
@@ -66,7 +88,7 @@ func (t *clusterTrial) server() {
 		t.add(replicated.ServerVersion, finding.OK, "nats-server "+t.hide(t.nc.ConnectedServerVersion()), "")
 	}
 	for _, f := range faults {
-		t.fault(f.Subject, f, "")
+		t.fault(f.Subject, f)
 	}
 	if t.cluster.Replicas > 1 && t.nc.ConnectedClusterName() == "" {
 		t.add("servers", finding.Failed, fmt.Sprintf("the server is not part of a cluster of servers, and cluster.replicas is %d", t.cluster.Replicas),
@@ -77,12 +99,12 @@ func (t *clusterTrial) server() {
 }
 
 // fault adds the finding of a fault.
-func (t *clusterTrial) fault(step string, f *replicated.Fault, more string) {
+func (t *clusterTrial) fault(step string, f *replicated.Fault) {
 	result := finding.Failed
 	if f.Warning {
 		result = finding.Warning
 	}
-	t.add(step, result, t.hide(f.Detail)+more, f.Advice)
+	t.add(step, result, t.hide(f.Detail), f.Advice)
 }
 
 // rights checks whether the user may publish what a member publishes.
@@ -142,25 +164,45 @@ func (t *clusterTrial) streams(ctx context.Context) {
 	const step = "streams"
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	faults, missing, all, err := replicated.CheckStreams(ctx, t.js, replicated.JetStreamOptions{
-		Name: t.cluster.Name, Shards: t.cluster.Shards, Replicas: t.cluster.Replicas,
-	})
+	generation, known := t.generation(ctx, step)
+	if !known {
+		return
+	}
+	o := replicated.JetStreamOptions{Name: t.cluster.Name, Replicas: t.cluster.Replicas}
+	faults, missing, err := replicated.CheckStreams(ctx, t.js, o, generation)
 	switch {
 	case err != nil:
 		t.unanswered(step, err)
-	case missing == all:
+	case generation == 0 && len(missing) == 3: // the bucket, the snapshots and the log
 		t.add(step, finding.Remark, "this cluster does not exist: ndrbridge cluster init creates it", "")
-	case missing > 0:
-		t.add(step, finding.Failed, fmt.Sprintf("%d of %d streams do not exist: NATS has lost them", missing, all), "bring its data back, or continue from a copy with ndrbridge cluster recover")
+	case len(missing) > 0:
+		t.add(step, finding.Failed, "NATS has lost "+strings.Join(missing, ", "), "bring its data back, or continue from a copy with ndrbridge cluster recover")
 	default:
-		t.add(step, finding.OK, fmt.Sprintf("all %d exist", all), "")
+		t.add(step, finding.OK, "the bucket, the snapshots and the log exist", "")
 	}
-	if len(faults) == 0 {
-		return
+	for _, f := range faults {
+		t.fault("settings", f)
 	}
-	more := ""
-	if n := len(faults) - 1; n > 0 {
-		more = fmt.Sprintf(" (and %d more streams)", n)
+}
+
+// generation returns the generation of the cluster's log that is in use; 0: the cluster has no
+// bucket. If it is not known, generation adds the finding.
+func (t *clusterTrial) generation(ctx context.Context, step string) (n uint64, known bool) {
+	bucket, err := t.js.KeyValue(ctx, "NDR_"+t.cluster.Name)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return 0, true
 	}
-	t.fault("settings", faults[0], more)
+	if err != nil {
+		t.unanswered(step, err)
+		return 0, false
+	}
+	unchanged := func(err error) error { return err } // its secrets are removed below
+	n, err = cluster.Generation(ctx, cluster.NewKV(bucket, unchanged), t.cluster.Name)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		t.unanswered(step, err)
+	case err != nil:
+		t.add(step, finding.Failed, t.hide(err.Error()), "see docs/cluster.md")
+	}
+	return n, err == nil
 }

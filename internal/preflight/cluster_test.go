@@ -2,6 +2,7 @@ package preflight_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"slices"
@@ -13,16 +14,19 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/finding"
+	"ndrbridge/internal/lease"
+	"ndrbridge/test/certificate"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
 
-// inCluster is a configuration with a cluster of two shards and these keys.
+// inCluster is a configuration with a cluster and these keys.
 func inCluster(t *testing.T, keys string) string {
 	t.Helper()
-	return fmt.Sprintf("state: %s/state.db\ncluster: {name: prod, member: a, shards: 2, %s}\n", t.TempDir(), keys) +
+	return fmt.Sprintf("state: %s/state.db\ncluster: {name: prod, member: a, %s}\n", t.TempDir(), keys) +
 		`appliances: [{name: hq, url: "http://` + loopback.Closed(t) + `", api_key: k}]` + "\n" + `sinks: [{name: log, file: {path: "-"}}]`
 }
 
@@ -38,6 +42,9 @@ func TestCheckCluster(t *testing.T) {
 		return findingtest.Row{Step: step, Result: result, Detail: detail, Advice: advice}
 	}
 	nothing := func(*testing.T, jetstream.JetStream) {}
+	without := func(stream string) func(*testing.T, jetstream.JetStream) {
+		return func(t *testing.T, js jetstream.JetStream) { require.NoError(t, js.DeleteStream(t.Context(), stream)) }
+	}
 	const three = `nats: {url: "nats://ADDRESS"}`
 	const one = "replicas: 1, " + three
 	for name, test := range map[string]struct {
@@ -52,18 +59,24 @@ func TestCheckCluster(t *testing.T) {
 			row("sync_interval", finding.Untried, "cannot be seen from outside", "sync_interval: always"),
 		}},
 		"a cluster that has run": {keys: one, prepare: nothing, want: []findingtest.Row{
-			row("streams", finding.OK, "all 4 exist", ""),
+			row("streams", finding.OK, "the log exist", ""),
 		}},
-		"a cluster that lacks a stream": {keys: one, prepare: func(t *testing.T, js jetstream.JetStream) {
-			if err := js.DeleteStream(t.Context(), "NDR_prod_01"); err != nil {
-				t.Error(err)
-			}
+		"a cluster that lacks its log": {keys: one, prepare: without("NDR_prod_1"), want: []findingtest.Row{
+			row("streams", finding.Failed, "NATS has lost NDR_prod_1", "ndrbridge cluster recover"),
+		}},
+		"a cluster that lacks its bucket": {keys: one, prepare: without("KV_NDR_prod"), want: []findingtest.Row{
+			row("streams", finding.Failed, "NATS has lost KV_NDR_prod", "ndrbridge cluster recover"),
+		}},
+		"a cluster that lacks its settings": {keys: one, prepare: func(t *testing.T, js jetstream.JetStream) {
+			bucket, err := js.KeyValue(t.Context(), "NDR_prod")
+			require.NoError(t, err)
+			require.NoError(t, bucket.Delete(t.Context(), "settings"))
 		}, want: []findingtest.Row{
-			row("streams", finding.Failed, "1 of 4 streams do not exist", "ndrbridge cluster recover"),
+			row("streams", finding.Failed, "NATS has lost them: continue from a copy with 'ndrbridge cluster recover'", "docs/cluster.md"),
 		}},
 		"fewer servers than replicas": {keys: three, prepare: nothing, want: []findingtest.Row{
 			row("servers", finding.Failed, "not part of a cluster of servers, and cluster.replicas is 3", "cluster.replicas: 1"),
-			row("settings", finding.Failed, "has 1 replicas, less than cluster.replicas, 3 (and 3 more streams)", "nats stream edit KV_NDR_prod --replicas 3"),
+			row("settings", finding.Failed, "KV_NDR_prod could lose records, or cannot be used: replicas is 1, less than cluster.replicas, 3", "nats stream edit KV_NDR_prod"),
 		}},
 		"a server without JetStream": {server: func(o *server.Options) { o.JetStream = false }, keys: three, want: []findingtest.Row{
 			row("jetstream", finding.Failed, "no JetStream", "jetstream block"),
@@ -101,14 +114,27 @@ func TestCheckCluster(t *testing.T) {
 	}
 }
 
-// start opens the streams of a cluster as a member does at its start, and creates them.
+// start opens what NATS stores of a cluster as a member does at its start. It creates the cluster
+// if there is none.
 func start(t *testing.T, js jetstream.JetStream) error {
-	j, err := replicated.OpenJetStream(t.Context(), js.Conn(), replicated.JetStreamOptions{Name: "prod", Shards: 2, Replicas: 1, Create: true})
+	t.Helper()
+	j, err := replicated.OpenJetStream(t.Context(), js.Conn(), replicated.JetStreamOptions{Name: "prod", Replicas: 1, Create: true})
 	if err != nil {
 		return err
 	}
-	j.Close()
-	return nil
+	defer j.Close()
+	registry := cluster.NewKV(j.Bucket(), func(err error) error { return err })
+	open := func(ctx context.Context, generation uint64, create bool) (s cluster.Storage, err error) {
+		s.Stream, s.Snapshots, err = j.Generation(ctx, generation, create)
+		return s, err
+	}
+	generation, err := cluster.Generation(t.Context(), registry, "prod")
+	if err == nil {
+		_, err = open(t.Context(), generation, false)
+		return err
+	}
+	g := cluster.Generations{Name: "prod", Registry: registry, Storage: open, Clock: lease.System(), Term: time.Second}
+	return g.Init(t.Context(), nil, func(int64) {})
 }
 
 // TestCheckAndStartAgree checks that the check finds what the start refuses, in its words.
@@ -131,8 +157,8 @@ func TestCheckAndStartAgree(t *testing.T) {
 		step    string
 	}{
 		"a small max_payload":          {server: func(o *server.Options) { o.MaxPayload = 8192 }, step: "max_payload"},
-		"a log that forgets":           {prepare: stream("NDR_prod_01", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), step: "settings"},
-		"a log of other subjects":      {prepare: stream("NDR_prod_00", func(c *jetstream.StreamConfig) { c.Subjects = []string{"x"} }), step: "settings"},
+		"a log that forgets":           {prepare: stream("NDR_prod_1", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), step: "settings"},
+		"a log of other subjects":      {prepare: stream("NDR_prod_1", func(c *jetstream.StreamConfig) { c.Subjects = []string{"x"} }), step: "settings"},
 		"snapshots that are limited":   {prepare: stream("NDR_prod_snap", func(c *jetstream.StreamConfig) { c.MaxMsgs = 10 }), step: "settings"},
 		"a bucket whose values vanish": {prepare: stream("KV_NDR_prod", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), step: "settings"},
 	} {
@@ -202,9 +228,23 @@ func TestCheckReportsServersOfAClusterThatCannotBeReached(t *testing.T) {
 		findingtest.Row{Step: "connect", Result: finding.Failed, Detail: "refuses connections", Advice: "url"})
 }
 
-func TestCheckTriesTheFilesOfShards(t *testing.T) {
+func TestCheckReportsAMemberThatTheOthersCannotReach(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
-	yaml := strings.Replace(inCluster(t, `replicas: 1, nats: {url: "nats://`+loopback.Closed(t)+`"}`), `path: "-"`, `path: "`+folder+`/events-{shard}.jsonl"`, 1)
-	findingtest.Expect(t, check(t, yaml, 2*time.Second), findingtest.Row{Step: "file", Result: finding.OK, Detail: folder + "/events-00.jsonl can be written"})
+	yaml := inCluster(t, `replicas: 1, nats: {url: "nats://`+loopback.Closed(t)+`"}`)
+	findingtest.Expect(t, check(t, yaml, 2*time.Second), findingtest.Row{
+		Step: "admin.advertise", Result: finding.Warning, Detail: "cannot pass requests on to this one", Advice: "set admin.advertise",
+	})
+	reached := check(t, "admin: {advertise: 'http://bridge.example:9600'}\n"+yaml, 2*time.Second)
+	if slices.ContainsFunc(reached, func(f finding.Finding) bool { return f.Step == "admin.advertise" }) {
+		t.Errorf("found\n%s", findingtest.Lines(reached))
+	}
+}
+
+func TestCheckDoesNotTryServersThatMembersRun(t *testing.T) {
+	t.Parallel()
+	cert, key := certificate.Files(t, t.TempDir(), "member", certificate.New(t, "a.example", time.Now().Add(time.Hour), nil))
+	keys := fmt.Sprintf(`nats: {embedded: {peers: ["a.example:6222", "b.example:6222", "c.example:6222"], tls: {cert_file: %s, key_file: %s, ca_file: %[1]s}}}`, cert, key)
+	findingtest.Expect(t, ofCluster(t, keys), findingtest.Row{
+		Step: "connect", Result: finding.Untried, Detail: "parts of running members", Advice: "cluster status",
+	})
 }

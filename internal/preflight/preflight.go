@@ -5,6 +5,8 @@ package preflight
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -74,9 +76,27 @@ func Check(ctx context.Context, config *configs.Config, o Options) []finding.Fin
 			return nil
 		})
 	}
-	_ = running.Wait()                                                                                 // trials return findings
-	found := append(finding.Of(configuration, checkSecrets(config)), ofTarget(settings, "tickets")...) // it is not tried
+	_ = running.Wait() // trials return findings
+	found := finding.Of(configuration, append(checkSecrets(config), checkAdvertised(config)...))
+	found = append(found, ofTarget(settings, "tickets")...) // it is not tried
 	return append(found, slices.Concat(results...)...)
+}
+
+// reachTimeout limits the trial of each appliance and sink by Reach.
+const reachTimeout = 10 * time.Second
+
+// Reach returns an error unless every appliance and every sink of a configuration can be reached
+// from this machine, as Check tries.
+func Reach(ctx context.Context, config *configs.Config) error {
+	alone := *config
+	alone.Cluster, alone.Tickets = nil, configs.Tickets{}
+	var errs []error
+	for _, f := range Check(ctx, &alone, Options{Timeout: reachTimeout, Now: time.Now}) {
+		if f.Result == finding.Failed && f.Target != configuration {
+			errs = append(errs, fmt.Errorf("%s: %s", f.Target, f.Detail))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func checkTrials(config *configs.Config, o Options) []trial {
@@ -89,11 +109,7 @@ func checkTrials(config *configs.Config, o Options) []trial {
 			return checkAppliance(ctx, a, config.Tickets.Enabled, o)
 		}})
 	}
-	sinks := config.Sinks
-	if config.Cluster.Enabled() { // with the paths of files that shards write
-		sinks = config.Shard(0).Sinks
-	}
-	for _, s := range sinks {
+	for _, s := range config.Sinks {
 		all = append(all, trial{"sink " + s.Name, func(ctx context.Context) []finding.Finding {
 			return checkSink(ctx, s, config, o)
 		}})

@@ -21,7 +21,7 @@ import (
 // interface, and everything that the parts are made of, such as certificates. It
 // changes nothing and contacts nothing, except a bridge that holds the admin address.
 func CheckSettings(ctx context.Context, config *configs.Config, version string) []finding.Finding {
-	found := finding.Of(configuration, checkSecrets(config))
+	found := finding.Of(configuration, append(checkSecrets(config), checkAdvertised(config)...))
 	return append(append(found, checkState(config, true)...), checkParts(ctx, config, version)...)
 }
 
@@ -78,8 +78,8 @@ func besideBridge(ctx context.Context, config *configs.Config, f finding.Finding
 // takes a while if the file is large and was not closed cleanly; if quick is set, it
 // does not read such a file in full. No bridge can start with the state meanwhile.
 func checkState(config *configs.Config, quick bool) []finding.Finding {
-	if config.Cluster.Enabled() { // its files are copies, which a start makes again if they are unusable
-		return finding.Of(configuration, []finding.Finding{pipeline.CheckStatePath(config.Shard(0).State)})
+	if config.Cluster.Enabled() { // it is a copy, which a start makes again if it is unusable
+		return finding.Of(configuration, []finding.Finding{pipeline.CheckStatePath(config.State)})
 	}
 	found := finding.Of(configuration, []finding.Finding{pipeline.CheckStatePath(config.State)})
 	if found[0].Result != finding.OK {

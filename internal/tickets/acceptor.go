@@ -28,7 +28,7 @@ type AcceptorOptions struct {
 }
 
 // AcceptorStore is where an Acceptor stores commands. *checkpoint.Store implements it, and
-// documents the method. A *FieldError refuses the call.
+// documents the method.
 type AcceptorStore interface {
 	Accept(ctx context.Context, commands []checkpoint.Command) ([]checkpoint.Acceptance, error)
 }
@@ -88,9 +88,6 @@ func (a *Acceptor) Accept(ctx context.Context, key string, commands []Command) (
 	if err != nil {
 		if errors.Is(err, checkpoint.ErrCommandsFull) {
 			a.Count(receivedFull)
-		}
-		if _, refused := errors.AsType[*FieldError](err); refused {
-			a.Count(ReceivedRefused)
 		}
 		return nil, fmt.Errorf("store ticket commands: %w", err)
 	}

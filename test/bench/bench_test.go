@@ -121,12 +121,12 @@ func TestTablesContainEveryRow(t *testing.T) {
 	r.IdlePolls = []idleRow{{Known: 4321, Polls: 9, CPU: 0.75}}
 	r.Cluster = &clusterReport{
 		Drains: []clusterDrainRow{{title: "to a cluster", Rate: spread{Median: 2468}}}, Latency: latencyRow{Detections: 88, P99: 9.75},
-		Idle: clusterIdleRow{Members: 0.031}, Takeover: &clusterTakeoverRow{Appliances: 1357, Owned: []int{5, 6, 5}, After: []int{7, 9}, Lost: 7.75},
+		Idle: clusterIdleRow{Members: 0.031}, Takeover: &clusterTakeoverRow{Appliances: 1357, Anon: []int64{71 << 20, 83 << 20}, Lost: 7.75},
 	}
 	var b strings.Builder
 	require.NoError(t, r.writeTables(&b))
 	for _, want := range []string{"Kafka, zstd", "1234", "617 (617–1234)", "1.00 (1.00–1.50)", "0.50", "2.00", "40", deadAppliance, "77", "1.25", "8765", "99", "456", "after a kill", "7654", "0.25", "33.1", "60", "51", "3210", "4321", "0.75",
-		"ocsf", "4711", "1570", "2.50", "1.25", "to a cluster", "2468", "88", "9.75", "3.1 %", "1357", "[5 6 5]", "[7 9]", "7.8"} {
+		"ocsf", "4711", "1570", "2.50", "1.25", "to a cluster", "2468", "88", "9.75", "3.1 %", "1357", "[71 83]", "7.8"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, &b)
 		}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"ndrbridge/internal/admin"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/natscluster"
@@ -24,14 +23,13 @@ import (
 // every write.
 type clusterReport struct {
 	Members  int                 `json:"members"`
-	Shards   int                 `json:"shards"`
 	Drains   []clusterDrainRow   `json:"drains"`
 	Latency  latencyRow          `json:"latency"`
 	Idle     clusterIdleRow      `json:"idle"`
 	Takeover *clusterTakeoverRow `json:"takeover"`
 }
 
-// clusterDrainRow is a drain of one appliance by the owner of its shard.
+// clusterDrainRow is a drain of one appliance by the owner.
 type clusterDrainRow struct {
 	Name    string `json:"name"`
 	Events  int    `json:"events"`
@@ -48,22 +46,18 @@ type clusterIdleRow struct {
 	Servers float64 `json:"servers_cpu"`
 }
 
-// clusterTakeoverRow is a fleet of many appliances whose cluster loses a member.
+// clusterTakeoverRow is a fleet of many appliances whose cluster loses the owner.
 type clusterTakeoverRow struct {
 	Appliances int     `json:"appliances"`
 	Events     int     `json:"events"`
-	Seconds    float64 `json:"seconds"`   // until all events were delivered
-	Delivered  []int   `json:"delivered"` // by member
-	Owned      []int   `json:"owned"`     // shards by member, before the loss
-	After      []int   `json:"after"`     // shards of the others when each has an owner again
+	Seconds    float64 `json:"seconds"` // until all events were delivered
 	Lost       float64 `json:"seconds_without_owner"`
-	Anon       []int64 `json:"rss_anon"` // by member
+	Anon       []int64 `json:"rss_anon"` // by member, the owner first
 }
 
 const (
 	clusterMembers    = 3
 	clusterServers    = 3
-	clusterShards     = 16
 	clusterAppliances = 100
 	clusterIdleFor    = time.Minute
 	// clusterPatience is the time limit of the parts that are not drains.
@@ -75,7 +69,7 @@ var clusterDrains = []string{"kafka", "nats", "webhook-100"}
 
 // clusters measures a cluster.
 func (b *bench) clusters(ctx context.Context, r *report) error {
-	row := &clusterReport{Members: clusterMembers, Shards: clusterShards}
+	row := &clusterReport{Members: clusterMembers}
 	r.Cluster = row
 	for _, d := range allDrains {
 		if !slices.Contains(clusterDrains, d.name) {
@@ -110,7 +104,7 @@ func (b *bench) clusters(ctx context.Context, r *report) error {
 			row.Idle, err = b.clusterIdle(ctx, dir)
 			return err
 		}},
-		{"the loss of a member", func(ctx context.Context, dir string) (err error) {
+		{"the loss of the owner", func(ctx context.Context, dir string) (err error) {
 			row.Takeover, err = b.clusterTakeover(ctx, dir)
 			return err
 		}},
@@ -201,8 +195,8 @@ func (b *bench) clusterIdle(ctx context.Context, dir string) (row clusterIdleRow
 	return row, errors.Join(err, c.stop())
 }
 
-// clusterTakeover reads many appliances, kills a member, and waits until the others own its
-// shards.
+// clusterTakeover reads many appliances, kills the owner, and waits until another member owns the
+// log.
 func (b *bench) clusterTakeover(ctx context.Context, dir string) (*clusterTakeoverRow, error) {
 	one := standin.New(standin.Options{Seed: 1, Size: b.size})
 	one.AddBacklog(fleetDetections, fleetDetections*time.Minute)
@@ -211,7 +205,7 @@ func (b *bench) clusterTakeover(ctx context.Context, dir string) (*clusterTakeov
 	var appliances []map[string]any
 	sensors := make([]*httptest.Server, clusterAppliances)
 	for i := range sensors {
-		// The cluster divides its shards before the first answer.
+		// None answers before the log has an owner.
 		sensors[i] = httptest.NewUnstartedServer(one)
 		defer sensors[i].Close()
 		a := applianceAt("http://"+sensors[i].Listener.Addr().String(), map[string]any{})
@@ -231,14 +225,10 @@ func (b *bench) clusterTakeover(ctx context.Context, dir string) (*clusterTakeov
 		return nil, err
 	}
 	defer func() { _ = c.stop() }() // again, if it failed
-	if err := c.divide(ctx); err != nil {
-		return nil, err
-	}
 	began := time.Now()
 	for _, sensor := range sensors {
 		sensor.Start()
 	}
-	// A member that has handed over a shard no longer counts what it delivered for it.
 	if err := c.members[0].until(ctx, askEvery, func() (bool, error) {
 		n, err := receiver.count()
 		return n >= int64(row.Events), err
@@ -246,17 +236,14 @@ func (b *bench) clusterTakeover(ctx context.Context, dir string) (*clusterTakeov
 		return nil, err
 	}
 	row.Seconds = time.Since(began).Seconds()
+	owner, err := c.awaitOwner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.members[0], c.members[owner] = c.members[owner], c.members[0]
 	for _, m := range c.members {
-		delivered, err := m.delivered(ctx)
-		if err != nil {
-			return nil, err
-		}
-		owned, err := m.owned(ctx)
-		if err != nil {
-			return nil, err
-		}
 		anon, _ := process.Memory(m.cmd.Process.Pid)
-		row.Delivered, row.Owned, row.Anon = append(row.Delivered, delivered), append(row.Owned, owned), append(row.Anon, anon)
+		row.Anon = append(row.Anon, anon)
 	}
 	lost := c.members[0]
 	c.members = c.members[1:]
@@ -264,7 +251,7 @@ func (b *bench) clusterTakeover(ctx context.Context, dir string) (*clusterTakeov
 	_ = lost.cmd.Process.Kill()
 	<-lost.ended
 	lost.peaks()
-	if row.After, err = c.awaitOwned(ctx); err != nil {
+	if _, err := c.awaitOwner(ctx); err != nil {
 		return nil, err
 	}
 	row.Lost = time.Since(began).Seconds()
@@ -277,7 +264,7 @@ type cluster struct {
 	members []*service
 }
 
-// startCluster starts NATS servers and bridges in dir and waits until every shard has an
+// startCluster starts NATS servers and bridges in dir and waits until the log has an
 // owner.
 func (b *bench) startCluster(ctx context.Context, dir string, sinks []map[string]any, appliances ...map[string]any) (*cluster, error) {
 	c := new(cluster)
@@ -301,7 +288,7 @@ func (b *bench) openCluster(ctx context.Context, c *cluster, dir string, sinks, 
 		}
 		settings := configuration(own, sinks, appliances...)
 		settings["cluster"] = map[string]any{
-			"name": "bench", "member": "bridge-" + strconv.Itoa(n), "shards": clusterShards, "replicas": clusterServers,
+			"name": "bench", "member": "bridge-" + strconv.Itoa(n), "replicas": clusterServers,
 			"nats": map[string]any{"url": c.servers.URL()},
 		}
 		s, err := b.startBridge(ctx, own, settings)
@@ -318,7 +305,7 @@ func (b *bench) openCluster(ctx context.Context, c *cluster, dir string, sinks, 
 			return err
 		}
 	}
-	_, err = c.awaitOwned(ctx)
+	_, err = c.awaitOwner(ctx)
 	return err
 }
 
@@ -335,38 +322,6 @@ func (b *bench) createCluster(ctx context.Context, configuration string) error {
 			return fmt.Errorf("create the cluster: %w: %s", err, output)
 		}
 	}
-}
-
-// divide lets members hand over shards until each has about as many as the others. By
-// themselves, the bridges begin to do so after half a minute, with one shard in ten seconds.
-func (c *cluster) divide(ctx context.Context) error {
-	for range 2 * clusterShards {
-		owned, err := c.awaitOwned(ctx)
-		if err != nil {
-			return err
-		}
-		most := slices.Index(owned, slices.Max(owned))
-		if owned[most]-slices.Min(owned) <= 2 {
-			return nil
-		}
-		samples, err := c.members[most].samples(ctx)
-		if err != nil {
-			return err
-		}
-		client, err := admin.NewClient(c.members[most].admin, "")
-		if err != nil {
-			return err
-		}
-		for shard := range clusterShards {
-			if samples[fmt.Sprintf(`ndrbridge_shard_owned{shard="%02d"}`, shard)] == 1 && admin.API.HandOver.Do(ctx, client, admin.Handover{Shard: &shard}) == nil {
-				break // it fails as long as the shard has no follower
-			}
-		}
-		if err := sleep(ctx, time.Second); err != nil {
-			return err
-		}
-	}
-	return nil // the next owner of a shard need not be the member that has the fewest
 }
 
 // stop ends the bridges and the servers.
@@ -409,40 +364,26 @@ func (c *cluster) await(ctx context.Context, events int) error {
 	})
 }
 
-// awaitOwned waits until every shard has an owner, and returns the number of shards of each
-// member.
-func (c *cluster) awaitOwned(ctx context.Context) (owned []int, err error) {
+// awaitOwner waits until a member owns the log, and returns its number.
+func (c *cluster) awaitOwner(ctx context.Context) (owner int, err error) {
 	err = c.members[0].until(ctx, askEvery, func() (bool, error) {
-		owned = nil
-		all := 0
-		for _, m := range c.members {
-			n, err := m.owned(ctx)
-			if err != nil {
-				return false, err
+		for n, m := range c.members {
+			samples, err := m.samples(ctx)
+			if err != nil || samples["ndrbridge_cluster_owner"] == 1 {
+				owner = n
+				return true, err
 			}
-			all += n
-			owned = append(owned, n)
 		}
-		return all == clusterShards, nil
+		return false, nil
 	})
-	return owned, err
+	return owner, err
 }
 
-// delivered counts the events that the bridge has delivered, of all shards.
+// delivered counts the events that the bridge has delivered.
 func (s *service) delivered(ctx context.Context) (n int, err error) {
-	return s.sum(ctx, `ndrbridge_sink_events_total{result="delivered",`)
-}
-
-// owned counts the shards that the bridge owns.
-func (s *service) owned(ctx context.Context) (n int, err error) {
-	return s.sum(ctx, `ndrbridge_shard_owned{`)
-}
-
-// sum returns the sum of the metrics whose names and labels have a prefix.
-func (s *service) sum(ctx context.Context, prefix string) (n int, err error) {
 	samples, err := s.samples(ctx)
 	for name, value := range samples {
-		if strings.HasPrefix(name, prefix) {
+		if strings.HasPrefix(name, `ndrbridge_sink_events_total{result="delivered",`) {
 			n += int(value)
 		}
 	}

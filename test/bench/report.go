@@ -175,7 +175,7 @@ func (r *report) writeTables(w io.Writer) error {
 
 // writeTables writes the results of a cluster.
 func (c *clusterReport) writeTables(t io.Writer) {
-	fmt.Fprintf(t, "\nA cluster of %d bridges with %d shards on three NATS servers that sync every write\n", c.Members, c.Shards)
+	fmt.Fprintf(t, "\nA cluster of %d bridges on three NATS servers that sync every write\n", c.Members)
 	fmt.Fprintln(t, "DRAIN OF ONE APPLIANCE\tEVENTS\tEVENTS/S\tCPU S\tOF NATS SERVERS\tRSSANON MIB")
 	for _, d := range c.Drains {
 		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\n", d.title, d.Events, d.Rate.text("%.0f"), d.CPU.text("%.2f"), d.Servers.text("%.2f"), mebibytes(d.Anon))
@@ -185,12 +185,12 @@ func (c *clusterReport) writeTables(t io.Writer) {
 	fmt.Fprintln(t, "\nIDLE CPU\tOF NATS SERVERS")
 	fmt.Fprintf(t, "%.1f %%\t%.1f %%\n", 100*c.Idle.Members, 100*c.Idle.Servers)
 	if l := c.Takeover; l != nil {
-		fmt.Fprintln(t, "\nAPPLIANCES\tEVENTS\tSECONDS\tDELIVERED BY MEMBER\tSHARDS BY MEMBER\tRSSANON MIB\tWITHOUT ONE, SHARDS\tAFTER S")
+		fmt.Fprintln(t, "\nAPPLIANCES\tEVENTS\tSECONDS\tRSSANON MIB\tWITHOUT AN OWNER S")
 		var anon []string
 		for _, bytes := range l.Anon {
 			anon = append(anon, mebibytes(bytes))
 		}
-		fmt.Fprintf(t, "%d\t%d\t%.1f\t%v\t%v\t%v\t%v\t%.1f\n", l.Appliances, l.Events, l.Seconds, l.Delivered, l.Owned, anon, l.After, l.Lost)
+		fmt.Fprintf(t, "%d\t%d\t%.1f\t%v\t%.1f\n", l.Appliances, l.Events, l.Seconds, anon, l.Lost)
 	}
 }
 

@@ -17,29 +17,31 @@ func (s *clusterScene) memberConfiguration(m *clusterMember) string {
 	appliances := s.appliances(m.appliances, "50ms", "150ms")
 	return fmt.Sprintf(`
 state: %s
-admin: {listen: %q}
+admin: {listen: %q, advertise: "http://%s"}
 journal: {max_bytes: 8GiB, retain: 24h}
 shutdown_timeout: 10s
 cluster:
   name: torture
   member: %s
   nats: {url: %q}
-  shards: %d
   replicas: %d
   lease: %s
 appliances:%s
 sinks:
   - name: %s
     webhook: {url: "http://%s", timeout: 1s}
-    batch: &batch {max_events: %d, linger: 5ms}
+    batch: &batch {%s, linger: 5ms}
     retry: &retry {initial: 10ms, max: 200ms}
     probe: 200ms
   - {name: %s, nats: {url: "nats://%s", stream: NDR, create_stream: true}, batch: *batch, retry: *retry, probe: 200ms}
   - {name: %s, kafka: {brokers: [%q]}, batch: *batch, retry: *retry, probe: 200ms}
 tickets: {enabled: true}
-`, filepath.Join(m.folder, "state.db"), m.admin, m.name, strings.Join(servers, ","), clusterShards, clusterServers, clusterLease, appliances,
-		webhookSink, m.sinks[webhookSink].Addr(), clusterBatch, natsSink, m.sinks[natsSink].Addr(), kafkaSink, m.sinks[kafkaSink].Addr())
+`, filepath.Join(m.folder, "state.db"), m.admin, m.admin, m.name, strings.Join(servers, ","), clusterServers, clusterLease, appliances,
+		webhookSink, m.sinks[webhookSink].Addr(), batchOf(clusterBatch), natsSink, m.sinks[natsSink].Addr(), kafkaSink, m.sinks[kafkaSink].Addr())
 }
 
 // clusterBatch is the maximum number of events in a batch.
 const clusterBatch = 20
+
+// batchOf returns the setting of the size of batches.
+func batchOf(events int) string { return fmt.Sprintf("max_events: %d", events) }

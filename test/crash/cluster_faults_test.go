@@ -1,13 +1,17 @@
 package crash
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	"ndrbridge/test/fault"
+	"ndrbridge/test/natscluster"
 	"ndrbridge/test/require"
 )
 
@@ -15,7 +19,7 @@ import (
 type happened struct {
 	open  []*openFault // not over, the one that ends first at the front
 	past  []pastFault
-	logs  []*shardLog
+	log   clusterLog
 	begun map[clusterFault]int
 }
 
@@ -31,7 +35,7 @@ type pastFault struct {
 	clusterStep
 	at     time.Time
 	victim string // the member
-	owned  []int  // the victim's shards when it began
+	owned  bool   // the victim owned the log when it began
 }
 
 // endure lets the steps of a plan happen. All of them are over when it returns.
@@ -44,11 +48,11 @@ func (s *clusterScene) endure(t *testing.T, steps []clusterStep) {
 		if apart || step.alone {
 			s.fixAll(t)
 			s.awaitHealthy(t)
-			s.readLogs(t)
+			s.readLog(t)
 		}
 		apart = step.alone
-		if step.most {
-			step.bridge = s.busiest()
+		if owner := s.owners.owner(); step.owner && owner >= 0 {
+			step.bridge = owner
 		}
 		for deadline := time.Now().Add(patience); !s.permits(t, step); {
 			if len(s.open) > 0 {
@@ -63,17 +67,6 @@ func (s *clusterScene) endure(t *testing.T, steps []clusterStep) {
 		}
 	}
 	s.fixAll(t)
-}
-
-// busiest returns the number of the bridge that owns the most shards.
-func (s *clusterScene) busiest() (number int) {
-	most := -1
-	for n, m := range s.members {
-		if owned := len(s.owners.owned(m)); owned > most {
-			number, most = n, owned
-		}
-	}
-	return number
 }
 
 // fixUntil ends the faults that are over by a time, each at its own, and waits until then.
@@ -96,14 +89,21 @@ func (s *clusterScene) fixAll(t *testing.T) {
 	}
 }
 
-// permits reports whether a step may begin now. One bridge and the majority of the NATS
-// servers stay undisturbed, and nothing is disturbed twice.
+// permits reports whether a step may begin now. One bridge stays undisturbed unless all are
+// killed, and nothing is disturbed twice.
 func (s *clusterScene) permits(t *testing.T, step clusterStep) bool {
 	m := s.members[step.bridge]
 	same := func(f *openFault) bool { return f.fault == step.fault && f.bridge == step.bridge }
-	switch step.fault {
-	case killServer, cutRoute:
+	if step.fault.ofServers() {
 		return !slices.ContainsFunc(s.open, func(f *openFault) bool { return f.fault.ofServers() }) && s.healthy(t)
+	}
+	switch step.fault {
+	case handOver:
+		return true
+	case stallSink:
+		return !slices.ContainsFunc(s.open, func(f *openFault) bool { return f.fault == stallSink })
+	case restartAll:
+		return !slices.ContainsFunc(s.members, func(m *clusterMember) bool { return m.bridge == nil || m.paused })
 	case cutSink:
 		return !slices.ContainsFunc(s.open, func(f *openFault) bool { // all bridges share the proxy of Kafka
 			return f.fault == cutSink && f.peer == step.peer
@@ -137,7 +137,7 @@ func (s *clusterScene) begin(t *testing.T, step clusterStep) {
 	f := &openFault{clusterStep: step, until: time.Now().Add(step.lasts), fix: fix}
 	at, _ := slices.BinarySearchFunc(s.open, f.until, func(f *openFault, t time.Time) int { return f.until.Compare(t) })
 	s.open = slices.Insert(s.open, at, f)
-	t.Logf("%s %s: %s, peer %d, for %v; it owned %v", past.at.Format(clockTime), past.victim, step.fault, step.peer, step.lasts, past.owned)
+	t.Logf("%s %s: %s, peer %d, for %v; it owned the log: %v", past.at.Format(clockTime), past.victim, step.fault, step.peer, step.lasts, past.owned)
 }
 
 // inflict does what a step says and returns how to undo it.
@@ -157,14 +157,34 @@ func (s *clusterScene) inflict(t *testing.T, step clusterStep, m *clusterMember)
 			m.signal(t, syscall.SIGCONT)
 			m.paused, m.since = false, time.Now()
 		}
-	case killServer:
-		server := s.servers.Nodes[step.peer]
-		if err := server.Kill(); err != nil {
-			t.Error(err)
+	case deleteFolder:
+		m.kill(t)
+		m.deleteFiles(t)
+		return m.start
+	case restartAll:
+		for _, m := range s.members {
+			m.kill(t)
 		}
 		return func(t *testing.T) {
-			require.NoError(t, server.Start())
+			for _, m := range s.members {
+				m.start(t)
+			}
 		}
+	case operate:
+		m.kill(t)
+		stop := s.operate(t)
+		return func(t *testing.T) { stop(); m.start(t) }
+	case handOver:
+		if err := s.handOver(t.Context(), m); err != nil {
+			t.Logf("hand over: %v", err)
+		}
+		return func(*testing.T) {}
+	case killServer, killLeader, killMajority:
+		return s.killServers(t, step)
+	case pauseServers:
+		return s.pauseServers(t, step)
+	case stallSink:
+		return s.stall.begin()
 	case cutRoute:
 		return cut(s.routes[step.peer]...)
 	case cutServer:
@@ -179,6 +199,73 @@ func (s *clusterScene) inflict(t *testing.T, step clusterStep, m *clusterMember)
 		return cut(m.appliances...)
 	}
 	panic(fmt.Sprintf("unknown fault %d", step.fault))
+}
+
+// killServers kills one NATS server, that which leads the log, or two.
+func (s *clusterScene) killServers(t *testing.T, step clusterStep) (fix func(t *testing.T)) {
+	t.Helper()
+	servers := []*natscluster.Node{s.servers.Nodes[step.peer]}
+	switch step.fault {
+	case killLeader:
+		servers[0] = s.leader(t)
+	case killMajority:
+		servers = append(servers, s.servers.Nodes[(step.peer+1)%clusterServers])
+	}
+	for _, server := range servers {
+		if err := server.Kill(); err != nil {
+			t.Error(err)
+		}
+	}
+	return func(t *testing.T) {
+		for _, server := range servers {
+			require.NoError(t, server.Start())
+		}
+	}
+}
+
+// leader returns the NATS server that leads the log, or another one if none does.
+func (s *clusterScene) leader(t *testing.T) *natscluster.Node {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if stream, err := s.jetStream(t).Stream(ctx, logStream); err == nil && stream.CachedInfo().Cluster != nil {
+		for n, server := range s.servers.Nodes {
+			if stream.CachedInfo().Cluster.Leader == natscluster.Name(n) {
+				return server
+			}
+		}
+	}
+	return s.servers.Nodes[0]
+}
+
+// pauseServers pauses a NATS server, or two: then nothing is stored.
+func (s *clusterScene) pauseServers(t *testing.T, step clusterStep) (fix func(t *testing.T)) {
+	t.Helper()
+	servers := []*natscluster.Node{s.servers.Nodes[step.peer]}
+	if step.owner {
+		servers = append(servers, s.servers.Nodes[(step.peer+1)%clusterServers])
+	}
+	signal := func(t *testing.T, signal syscall.Signal) {
+		for _, server := range servers {
+			if err := server.Signal(signal); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	signal(t, syscall.SIGSTOP)
+	return func(t *testing.T) { signal(t, syscall.SIGCONT) }
+}
+
+// deleteFiles deletes everything in the member's folder but the configuration.
+func (m *clusterMember) deleteFiles(t *testing.T) {
+	t.Helper()
+	entries, err := os.ReadDir(m.folder)
+	require.NoError(t, err)
+	for _, e := range entries {
+		if path := filepath.Join(m.folder, e.Name()); path != m.config {
+			require.NoError(t, os.RemoveAll(path))
+		}
+	}
 }
 
 // signal sends a signal to the member's bridge.

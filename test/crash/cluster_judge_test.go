@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/configs"
 	"ndrbridge/test/require"
 )
 
@@ -30,8 +29,8 @@ func (s *clusterScene) arrive(t *testing.T, commands *clusterCommands) {
 	}
 }
 
-// end stops the bridges in order, one after the other. The last one owns every shard at its
-// end: what its files hold was committed.
+// end stops the bridges in order, one after the other. The last one owns the log at its end: what
+// its file holds was committed.
 func (s *clusterScene) end(t *testing.T) {
 	t.Helper()
 	for n, m := range s.members {
@@ -39,25 +38,20 @@ func (s *clusterScene) end(t *testing.T) {
 			s.awaitHealthy(t)
 		}
 	}
-	last := s.members[len(s.members)-1]
-	for shard := range clusterShards {
-		state := filepath.Join(last.folder, "state.db."+configs.ShardName(shard))
-		s.commitFrom(t, state, 0)
-		store, err := checkpoint.Open(state, checkpoint.Options{ReadOnly: true})
-		require.NoError(t, err)
-		first, err := store.Read(t.Context(), 0, checkpoint.Batch{MaxEvents: 1})
-		if err != nil || len(first) == 0 || first[0].Seq != 1 {
-			t.Errorf("the journal of shard %02d does not begin with its first event: %v, %v", shard, first, err)
-		}
-		stats, err := store.Stats(t.Context())
-		require.NoError(t, err)
-		for owner, dead := range stats.DeadLetters {
-			if dead.Count > 0 {
-				t.Errorf("shard %02d: %s has %d dead letters", shard, owner, dead.Count)
-			}
-		}
-		if err := store.Close(); err != nil {
-			t.Error(err)
+	state := filepath.Join(s.members[len(s.members)-1].folder, "state.db")
+	s.commitFrom(t, state, 0)
+	store, err := checkpoint.Open(state, checkpoint.Options{ReadOnly: true})
+	require.NoError(t, err)
+	defer store.Close()
+	first, err := store.Read(t.Context(), 0, checkpoint.Batch{MaxEvents: 1})
+	if err != nil || len(first) == 0 || first[0].Seq != 1 {
+		t.Errorf("the journal does not begin with its first event: %v, %v", first, err)
+	}
+	stats, err := store.Stats(t.Context())
+	require.NoError(t, err)
+	for owner, dead := range stats.DeadLetters {
+		if dead.Count > 0 {
+			t.Errorf("%s has %d dead letters", owner, dead.Count)
 		}
 	}
 }
@@ -69,7 +63,7 @@ func judgesTiming() bool { return os.Getenv("CLUSTER_FAULTS") != "" }
 // judge reports every broken guarantee as an error of the test. Every bridge must have ended.
 func (s *clusterScene) judge(t *testing.T, commands *clusterCommands) {
 	t.Helper()
-	s.readLogs(t)
+	s.readLog(t)
 	for _, fault := range slices.Concat(s.faults(), commands.faults()) {
 		t.Error(fault)
 	}
@@ -80,11 +74,7 @@ func (s *clusterScene) judge(t *testing.T, commands *clusterCommands) {
 			t.Log(late)
 		}
 	}
-	takes, messages := 0, 0
-	for _, l := range s.logs {
-		takes, messages = takes+len(l.takes), messages+l.messages
-	}
-	t.Logf("%d events committed, %d takes, %d messages in the logs", s.committed(), takes, messages)
+	t.Logf("%d events committed, %d takes, %d messages in the log", s.committed(), len(s.log.takes), s.log.messages)
 	for n, sink := range clusterSinks {
 		repeated, explained := s.repeatedAt(sink), s.explained(n)
 		t.Logf("%s: %d events, %d repeated of at most %d", sink, s.received(sink), repeated, explained)
@@ -101,84 +91,87 @@ func (s *clusterScene) judge(t *testing.T, commands *clusterCommands) {
 	}
 }
 
-// faults returns the guarantees that the sinks, the logs and the owners show to be broken.
+// faults returns the guarantees that the sinks, the log and the owners show to be broken.
 func (s *clusterScene) faults() (faults []string) {
 	faults = append(s.verdicts(), s.owners.faults()...)
-	for _, l := range s.logs {
-		faults = append(faults, l.intruders[:min(len(l.intruders), 20)]...)
-	}
-	for _, sensor := range s.sensors {
-		takers := s.logs[configs.ShardOf(sensor.name, clusterShards)].takers()
-		faults = append(faults, s.senders.faults(sensor.name, takers)...)
-	}
-	return faults
+	faults = append(faults, s.log.intruders[:min(len(s.log.intruders), 20)]...)
+	return append(faults, s.senders.faults(s.log.takers())...)
 }
 
-// explained returns the number of events that the faults may have repeated at a sink. A
-// sink receives one batch of a shard at a time. It receives it again if the cursor behind
-// it was not appended to the log: after a take, the batch in flight and the one before,
-// whose cursor may have been refused. A lost connection repeats the batch in flight of each
-// shard, and so does a lease that ended because NATS did not answer, though nobody else
-// took the shard.
+// explained returns the number of events that the faults may have repeated at a sink, which receives
+// one batch at a time. It receives it again if the cursor behind it was not appended to the log:
+// after a take, the batch in flight and the one before, whose cursor may have been refused. A lost
+// connection repeats the batch in flight, and so does a lease that ended because NATS did not answer,
+// though nobody else took the log.
 func (s *clusterScene) explained(sink int) int {
-	batches := 0
-	for _, l := range s.logs {
-		batches += 2 * len(l.takes)
-	}
-	cuts := 0
+	batches := 2 * len(s.log.takes)
 	for _, past := range s.past {
-		switch past.fault {
-		case cutSink:
-			if past.peer == sink {
-				cuts++
-			}
-		case killServer, cutRoute, cutServer, isolate:
-			cuts++
+		switch {
+		case past.fault == cutSink && past.peer == sink, past.fault == cutServer, past.fault == isolate, past.fault.ofServers():
+			batches++
 		}
 	}
-	return (batches + cuts*clusterShards) * clusterBatch
+	return batches * clusterBatch
 }
 
-// takeovers returns the faults after which a shard had no owner for too long. It judges
-// those with no other at the same time which lasted long enough, and logs how long shards
-// were taken over by kind of fault.
+// takeovers returns the faults after which the log had no owner for too long. It judges those with
+// no other at the same time which lasted long enough, and logs by kind of fault how long it took
+// until the log was taken, and until the next owner appended its first record.
 func (s *clusterScene) takeovers(t *testing.T) (faults []string) {
 	t.Helper()
-	took := make(map[clusterFault][]time.Duration)
+	var taken, worked [clusterFaults]durations
 	for n, past := range s.past {
-		if !past.alone {
-			continue
-		}
 		until := past.at.Add(past.lasts) // when the owner could go on
+		ends := false                    // the fault ends the ownership at once, and for good
 		switch past.fault {
-		case killBridge, stopBridge:
-			until = past.at.Add(time.Hour)
+		case killBridge, stopBridge, deleteFolder, operate, restartAll:
+			until, ends = past.at.Add(time.Hour), true
+		case handOver:
+			until = past.at.Add(takeoverLimit)
 		case pauseBridge, isolate:
 		default:
 			continue
 		}
-		for _, shard := range past.owned {
-			i := slices.IndexFunc(s.logs[shard].takes, func(t take) bool {
-				return t.at.After(past.at) && (t.member() != past.victim || past.fault == killBridge || past.fault == stopBridge)
-			})
-			if i >= 0 && s.logs[shard].takes[i].at.Before(until) {
-				took[past.fault] = append(took[past.fault], s.logs[shard].takes[i].at.Sub(past.at))
+		if !past.alone || !past.owned {
+			continue
+		}
+		limit := past.at.Add(takeoverLimit)
+		if past.fault == restartAll {
+			limit = limit.Add(past.lasts) // nobody runs until then
+		}
+		i := slices.IndexFunc(s.log.takes, func(t take) bool {
+			return t.at.After(past.at) && (ends || t.member() != past.victim)
+		})
+		if i >= 0 && s.log.takes[i].at.Before(until) {
+			taken[past.fault] = append(taken[past.fault], s.log.takes[i].at.Sub(past.at))
+			if works := s.log.takes[i].works; !works.IsZero() {
+				worked[past.fault] = append(worked[past.fault], works.Sub(past.at))
 			}
-			limit := past.at.Add(takeoverLimit)
-			if limit.Before(until) && (i < 0 || s.logs[shard].takes[i].at.After(limit)) {
-				faults = append(faults, fmt.Sprintf("fault %d, %s %s at %s: nobody took shard %02d within %v", n, past.fault, past.victim,
-					past.at.Format(clockTime), shard, takeoverLimit))
-			}
+		}
+		if limit.Before(until) && (i < 0 || s.log.takes[i].at.After(limit)) {
+			faults = append(faults, fmt.Sprintf("fault %d, %s %s at %s: nobody took the log within %v", n, past.fault, past.victim,
+				past.at.Format(clockTime), limit.Sub(past.at)))
 		}
 	}
 	for kind := range clusterFaults {
-		if all := took[kind]; len(all) > 0 {
-			slices.Sort(all)
-			t.Logf("%s: %d shards taken over after %v to %v, median %v", kind, len(all), all[0].Round(time.Millisecond),
-				all[len(all)-1].Round(time.Millisecond), all[len(all)/2].Round(time.Millisecond))
+		if len(taken[kind]) > 0 {
+			t.Logf("%s: %d takeovers; the take %v; the first record %v", kind, len(taken[kind]), taken[kind], worked[kind])
 		}
 	}
 	return faults
+}
+
+// durations are of one kind.
+type durations []time.Duration
+
+// String returns the distribution.
+func (d durations) String() string {
+	if len(d) == 0 {
+		return "never"
+	}
+	sorted := slices.Sorted(slices.Values(d))
+	at := func(percent int) time.Duration { return sorted[(len(sorted)-1)*percent/100].Round(time.Millisecond) }
+	return fmt.Sprintf("after %v to %v, median %v, 90 %% within %v", at(0), at(100), at(50), at(90))
 }
 
 func TestLateTakeoversAreDetected(t *testing.T) {
@@ -195,19 +188,20 @@ func TestLateTakeoversAreDetected(t *testing.T) {
 		{"a dead owner is replaced late", killBridge, time.Second, false, 11 * time.Second, true},
 		{"a dead owner is never replaced", killBridge, time.Second, false, 0, true},
 		{"an owner that stops is never replaced", stopBridge, time.Second, false, 0, true},
-		{"a short pause ends before anybody takes the shard", pauseBridge, 3 * time.Second, false, 0, false},
-		{"nobody takes the shard during a long pause", pauseBridge, 12 * time.Second, false, 0, true},
+		{"a short pause ends before anybody takes the log", pauseBridge, 3 * time.Second, false, 0, false},
+		{"nobody takes the log during a long pause", pauseBridge, 12 * time.Second, false, 0, true},
 		{"a long cut ends an ownership in time", isolate, 12 * time.Second, false, 9 * time.Second, false},
 		{"other faults delay a takeover", killBridge, time.Second, true, 30 * time.Second, false},
+		{"all are replaced late", restartAll, time.Second, false, 12 * time.Second, true},
 		{"a cut sink ends no ownership", cutSink, 12 * time.Second, false, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			log := &shardLog{takes: []take{{"a.1", begin.Add(-time.Minute)}}}
+			log := clusterLog{takes: []take{{owner: "a.1", at: begin.Add(-time.Minute)}}}
 			if c.taken > 0 {
-				log.takes = append(log.takes, take{"b.1", begin.Add(c.taken)})
+				log.takes = append(log.takes, take{owner: "b.1", at: begin.Add(c.taken)})
 			}
-			s := &clusterScene{happened: happened{logs: []*shardLog{log}, past: []pastFault{{
-				clusterStep: clusterStep{fault: c.fault, lasts: c.lasts, alone: !c.among}, at: begin, victim: "a", owned: []int{0},
+			s := &clusterScene{happened: happened{log: log, past: []pastFault{{
+				clusterStep: clusterStep{fault: c.fault, lasts: c.lasts, alone: !c.among}, at: begin, victim: "a", owned: true,
 			}}}}
 			if faults := s.takeovers(t); (len(faults) > 0) != c.late {
 				t.Errorf("%q", faults)

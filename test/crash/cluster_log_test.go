@@ -14,30 +14,30 @@ import (
 	"ndrbridge/test/require"
 )
 
-// shardLog is what the evaluation needs of a shard's log: who took it and when, and who
+// clusterLog is what the evaluation needs of the cluster's log: who took it and when, and who
 // appended to it.
-type shardLog struct {
-	shard     int
+type clusterLog struct {
 	last      uint64 // the last message that was read
 	messages  int
 	takes     []take
 	intruders []string // messages of others than the owner
 }
 
-// take is a message with which a member became the owner of a shard.
+// take is a message with which a member became the owner.
 type take struct {
 	owner string    // the instance of the member
 	at    time.Time // when the log stored it
+	works time.Time // when the log stored the first record behind it; zero: never
 }
 
-// member returns the name of the member that took the shard.
+// member returns the name of the member that took the log.
 func (t take) member() string {
 	name, _, _ := strings.Cut(t.owner, ".")
 	return name
 }
 
-// takers returns the names of the members that took the shard, in order.
-func (l *shardLog) takers() (members []string) {
+// takers returns the names of the members that took the log, in order.
+func (l *clusterLog) takers() (members []string) {
 	for _, t := range l.takes {
 		members = append(members, t.member())
 	}
@@ -45,7 +45,7 @@ func (l *shardLog) takers() (members []string) {
 }
 
 // add adds the next message of the log by its headers.
-func (l *shardLog) add(seq uint64, id, kind string, at time.Time) {
+func (l *clusterLog) add(seq uint64, id, kind string, at time.Time) {
 	l.last = seq
 	l.messages++
 	owner := id // owner.epoch.number.part/parts, and the owner has a dot
@@ -53,7 +53,7 @@ func (l *shardLog) add(seq uint64, id, kind string, at time.Time) {
 		owner = owner[:max(0, strings.LastIndexByte(owner, '.'))]
 	}
 	if kind == "take" {
-		l.takes = append(l.takes, take{owner, at})
+		l.takes = append(l.takes, take{owner: owner, at: at})
 		return
 	}
 	if n := len(l.takes); n == 0 || l.takes[n-1].owner != owner {
@@ -61,41 +61,52 @@ func (l *shardLog) add(seq uint64, id, kind string, at time.Time) {
 		if n > 0 {
 			by = l.takes[n-1].owner
 		}
-		l.intruders = append(l.intruders, fmt.Sprintf("shard %02d: message %d (%s %s) is in the log, which %s owned", l.shard, seq, kind, id, by))
+		l.intruders = append(l.intruders, fmt.Sprintf("message %d (%s %s) is in the log, which %s owned", seq, kind, id, by))
+		return
+	}
+	if of := &l.takes[len(l.takes)-1]; kind == "record" && of.works.IsZero() {
+		of.works = at
 	}
 }
 
-// readLogs reads what came to the logs of all shards since the last call. The NATS servers
-// must run.
-func (s *clusterScene) readLogs(t *testing.T) {
+// readLog reads what came to the log since the last call. The NATS servers must run.
+func (s *clusterScene) readLog(t *testing.T) {
 	t.Helper()
+	js := s.jetStream(t)
+	// A request is lost if the servers have just lost and found each other.
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		err := s.log.read(ctx, js)
+		cancel()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("read the log: %v", err)
+		}
+	}
+}
+
+// jetStream connects to the NATS servers until the test ends.
+func (s *clusterScene) jetStream(t *testing.T) jetstream.JetStream {
+	t.Helper()
+	if s.js != nil {
+		return s.js
+	}
 	conn, err := nats.Connect(s.servers.URL(), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.ReconnectWait(50*time.Millisecond))
 	require.NoError(t, err)
-	defer conn.Close()
-	js, err := jetstream.New(conn)
+	t.Cleanup(conn.Close)
+	s.js, err = jetstream.New(conn)
 	require.NoError(t, err)
-	for shard := range clusterShards {
-		if len(s.logs) == shard {
-			s.logs = append(s.logs, &shardLog{shard: shard})
-		}
-		// A request is lost if the servers have just lost and found each other.
-		for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			err := s.logs[shard].read(ctx, js)
-			cancel()
-			if err == nil {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("read the log of shard %02d: %v", shard, err)
-			}
-		}
-	}
+	return s.js
 }
 
+// logStream is the stream of the log.
+const logStream = "NDR_torture_1"
+
 // read reads the headers of the messages behind the last one.
-func (l *shardLog) read(ctx context.Context, js jetstream.JetStream) error {
-	stream, err := js.Stream(ctx, fmt.Sprintf("NDR_torture_%02d", l.shard))
+func (l *clusterLog) read(ctx context.Context, js jetstream.JetStream) error {
+	stream, err := js.Stream(ctx, logStream)
 	if err != nil {
 		return err
 	}
@@ -147,7 +158,7 @@ func TestIntrudersInALogAreDetected(t *testing.T) {
 		{"a record without a take", []string{"record a.1.1.1.1/1"}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var l shardLog
+			var l clusterLog
 			for n, message := range c.messages {
 				kind, id, _ := strings.Cut(message, " ")
 				l.add(uint64(n+1), id, kind, time.Now())

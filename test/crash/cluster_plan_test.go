@@ -19,6 +19,14 @@ const (
 	isolate                          // a bridge loses every NATS server
 	cutSink                          // a bridge loses a sink; all bridges lose Kafka
 	cutAppliance                     // a bridge loses every appliance
+	killLeader                       // SIGKILL of the NATS server that leads the log, and a new start
+	killMajority                     // SIGKILL of two NATS servers, and a new start
+	pauseServers                     // SIGSTOP and SIGCONT of a NATS server, or two
+	stallSink                        // the webhook's receiver does not answer
+	deleteFolder                     // SIGKILL, a loss of the bridge's files, and a new start
+	restartAll                       // SIGKILL of all bridges at once, and a new start
+	operate                          // SIGKILL of a bridge, and commands to reload and to hand over meanwhile
+	handOver                         // a command to hand over
 	clusterFaults
 )
 
@@ -26,23 +34,31 @@ const (
 func (f clusterFault) String() string {
 	return [...]string{
 		"kill a bridge", "pause a bridge", "stop a bridge", "kill a NATS server", "cut a route", "cut a bridge from a NATS server",
-		"cut a bridge from all NATS servers", "cut a sink", "cut the appliances",
+		"cut a bridge from all NATS servers", "cut a sink", "cut the appliances", "kill the NATS server that leads", "kill two NATS servers",
+		"pause NATS servers", "stall a receiver", "kill a bridge and delete its folder", "kill all bridges", "kill a bridge, reload and hand over",
+		"hand over",
 	}[f]
 }
 
 // ofServers reports whether the fault takes NATS servers from each other. Two of these
-// would leave no majority.
-func (f clusterFault) ofServers() bool { return f == killServer || f == cutRoute }
+// would mix up which servers are a majority.
+func (f clusterFault) ofServers() bool {
+	switch f {
+	case killServer, cutRoute, killLeader, killMajority, pauseServers:
+		return true
+	}
+	return false
+}
 
 // clusterStep is a fault of a plan.
 type clusterStep struct {
 	fault  clusterFault
 	bridge int           // its number, for faults of bridges
-	most   bool          // it is rather the one that owns the most shards
+	owner  bool          // it is rather the owner
 	peer   int           // a number: of a NATS server, a pair of them, or a sink
 	pause  time.Duration // before it, after the one before began
 	lasts  time.Duration
-	alone  bool // it begins after the others are over and every shard has an owner, and the next after it likewise
+	alone  bool // it begins after the others are over and the log has an owner, and the next after it likewise
 }
 
 // clusterPlan are the limits of random choices.
@@ -53,7 +69,7 @@ type clusterPlan struct {
 	apart   time.Duration // the longest pause between faults
 }
 
-// steps draws the faults. Each kind occurs once in nine.
+// steps draws the faults. Each kind occurs once in as many as there are kinds.
 func (p clusterPlan) steps() []clusterStep {
 	random := rand.New(rand.NewPCG(p.seed, 3))
 	// Orders of magnitude are equally likely.
@@ -66,7 +82,7 @@ func (p clusterPlan) steps() []clusterStep {
 		for _, kind := range random.Perm(int(clusterFaults)) {
 			s := clusterStep{
 				fault: clusterFault(kind), bridge: random.IntN(clusterMembers), peer: random.IntN(clusterServers),
-				most:  random.IntN(2) == 0,
+				owner: random.IntN(3) > 0,
 				pause: between(short, p.apart), lasts: between(short, p.longest/2), alone: random.IntN(3) == 0,
 			}
 			if s.fault == pauseBridge {

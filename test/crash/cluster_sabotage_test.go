@@ -1,17 +1,15 @@
 package crash
 
 import (
-	"slices"
 	"syscall"
 	"testing"
 	"time"
 
-	"ndrbridge/configs"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/require"
 )
 
-// TestClusterSabotageIsDetected lets members of a cluster lose a shard while they send and
+// TestClusterSabotageIsDetected lets members of a cluster lose the log while they send and
 // while they are paused, and passes only if what members without the guard and without the
 // fence do then is detected. Members without a fault do nothing of that.
 func TestClusterSabotageIsDetected(t *testing.T) {
@@ -24,7 +22,7 @@ func TestClusterSabotageIsDetected(t *testing.T) {
 		found string
 	}{
 		{"no fault", "", []func(*clusterScene, *testing.T){(*clusterScene).sendLate, (*clusterScene).appendLate}, ""},
-		{"no guard", "no-guard", []func(*clusterScene, *testing.T){(*clusterScene).sendLate}, "without having taken the shard"},
+		{"no guard", "no-guard", []func(*clusterScene, *testing.T){(*clusterScene).sendLate}, "without having taken the log"},
 		{"no fence", "no-fence", []func(*clusterScene, *testing.T){(*clusterScene).appendLate}, "is in the log, which"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -37,23 +35,23 @@ func TestClusterSabotageIsDetected(t *testing.T) {
 			for _, scene := range c.scene {
 				scene(s, t)
 			}
-			s.readLogs(t)
+			s.readLog(t)
 			expectFaults(t, s.faults(), c.fault, c.found)
 		})
 	}
 }
 
-// ownerOf waits until a shard has an owner other than but, and returns it.
-func (s *clusterScene) ownerOf(t *testing.T, shard int, but *clusterMember) *clusterMember {
+// owner waits until the log has an owner other than but, and returns it.
+func (s *clusterScene) owner(t *testing.T, but *clusterMember) *clusterMember {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		for _, m := range s.members {
-			if m != but && slices.Contains(s.owners.owned(m), shard) {
+			if m != but && s.owners.owned(m) {
 				return m
 			}
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("shard %02d has no owner\n%s", shard, s.outputs())
+			t.Fatalf("the log has no owner\n%s", s.outputs())
 		}
 	}
 }
@@ -68,18 +66,18 @@ func (s *clusterScene) reached(t *testing.T, sink string, before int) {
 	}
 }
 
-// sendLate lets a member try to deliver a version while it loses the shard, and reach the
+// sendLate lets a member try to deliver a version while it loses the log, and reach the
 // webhook only when the next owner has delivered a newer version.
 func (s *clusterScene) sendLate(t *testing.T) {
 	sensor := s.sensors[0]
-	owner := s.ownerOf(t, configs.ShardOf(sensor.name, clusterShards), nil)
+	owner := s.owner(t, nil)
 	joinSink := cut(owner.sinks[webhookSink])
 	before := s.received(natsSink)
 	added := sensor.appliance.AddMany(1)[0]
 	s.reached(t, natsSink, before) // it was committed, and the webhook does not answer
 	joinServers := cut(owner.servers...)
-	next := s.ownerOf(t, configs.ShardOf(sensor.name, clusterShards), owner)
-	t.Logf("%s lost the shard to %s", owner.name, next.name)
+	next := s.owner(t, owner)
+	t.Logf("%s lost the log to %s", owner.name, next.name)
 	for n := 0; n < 2; n++ {
 		before = s.received(webhookSink)
 		require.NoError(t, sensor.appliance.Update(func(d *standin.Detection) { d.RiskScore = new(n + 1) }, added.ID))
@@ -92,13 +90,12 @@ func (s *clusterScene) sendLate(t *testing.T) {
 	time.Sleep(time.Second)
 }
 
-// appendLate pauses a member until it has lost the shard, and lets it go on.
+// appendLate pauses a member until it has lost the log, and lets it go on.
 func (s *clusterScene) appendLate(t *testing.T) {
-	shard := configs.ShardOf(s.sensors[0].name, clusterShards)
-	owner := s.ownerOf(t, shard, nil)
+	owner := s.owner(t, nil)
 	owner.signal(t, syscall.SIGSTOP)
-	next := s.ownerOf(t, shard, owner)
-	t.Logf("%s lost the shard to %s", owner.name, next.name)
+	next := s.owner(t, owner)
+	t.Logf("%s lost the log to %s", owner.name, next.name)
 	owner.signal(t, syscall.SIGCONT)
 	time.Sleep(2 * clusterLease) // it renews its lease in between
 }

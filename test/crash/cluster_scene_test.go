@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"ndrbridge/configs"
 	ndrbridge "ndrbridge/internal/bridge"
 	"ndrbridge/internal/cluster"
@@ -23,12 +25,10 @@ import (
 const (
 	clusterMembers = 3
 	clusterServers = 3
-	clusterShards  = 4
 	clusterLease   = 2 * time.Second
 )
 
-// clusterFleet has an appliance for each shard. The detections of the idle ones are changed
-// by ticket commands alone.
+// The detections of the idle appliances are changed by ticket commands alone.
 var (
 	clusterFleet = []string{"hq", "north", "east", "south"}
 	clusterIdle  = []string{"idle-1", "idle-2"}
@@ -45,7 +45,9 @@ type clusterScene struct {
 	members []*clusterMember
 	kafka   *kafkaBroker
 	senders senders
+	js      jetstream.JetStream // nil: not connected yet
 	owners  *owners
+	stall   stall // of the webhook's receivers
 	happened
 }
 
@@ -92,7 +94,7 @@ func newClusterScene(t *testing.T, program []string, seed uint64) *clusterScene 
 			m.appliances = append(m.appliances, newProxy(t, sensor.proxy.Addr().String()))
 		}
 		// A receiver for each member shows which of them sent an event.
-		m.sinks[webhookSink] = newProxy(t, startWebhook(t, func(sink string, body []byte) { s.senders.receive(t, s, m, body) }))
+		m.sinks[webhookSink] = newProxy(t, startStalling(t, &s.stall, func(body []byte) { s.senders.receive(t, s, m, body) }))
 		m.sinks[natsSink] = newProxy(t, bus.proxy.Addr().String())
 		m.sinks[kafkaSink] = s.kafka.proxy // the broker advertises one address to all
 		require.NoError(t, os.WriteFile(m.config, []byte(s.memberConfiguration(m)), 0o600))
@@ -131,7 +133,7 @@ func (s *clusterScene) create(t *testing.T) {
 	config, err := configs.Load(configs.Source{Paths: []string{s.members[0].config}})
 	require.NoError(t, err)
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Second) {
-		err := ndrbridge.Init(t.Context(), config)
+		err := ndrbridge.Init(t.Context(), config, "", func(int64) {})
 		if err == nil {
 			return
 		}
@@ -168,7 +170,7 @@ func (m *clusterMember) stop(t *testing.T) {
 	m.bridge = nil
 }
 
-// startAll starts every bridge and waits until every shard has an owner and a follower.
+// startAll starts every bridge and waits until the log has an owner and a follower.
 func (s *clusterScene) startAll(t *testing.T) {
 	t.Helper()
 	for _, m := range s.members {
@@ -177,26 +179,16 @@ func (s *clusterScene) startAll(t *testing.T) {
 	s.awaitFollowers(t)
 }
 
-// divide divides the shards among the bridges, which only do that themselves after half a
-// minute.
-func (s *clusterScene) divide(t *testing.T) {
-	t.Helper()
-	for shard := range clusterShards - 1 {
-		s.handOver(t, shard)
-		s.awaitFollowers(t)
-	}
-}
-
-// awaitHealthy waits until every shard has an owner and every NATS server has everything.
+// awaitHealthy waits until the log has an owner and every NATS server has everything.
 func (s *clusterScene) awaitHealthy(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		ownerless := s.owners.ownerless()
-		if len(ownerless) == 0 && s.healthy(t) {
+		owner := s.owners.owner()
+		if owner >= 0 && s.healthy(t) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("shards %v have no owner (NATS servers healthy: %v)\n%s", ownerless, s.healthy(t), s.outputs())
+			t.Fatalf("the owner is member %d (NATS servers healthy: %v)\n%s", owner, s.healthy(t), s.outputs())
 		}
 	}
 }

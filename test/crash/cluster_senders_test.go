@@ -2,18 +2,19 @@ package crash
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 )
 
-// senders records which member sent the events of each appliance to the webhook.
+// senders records which member sent events to the webhook.
 type senders struct {
 	mu   sync.Mutex
-	runs map[string][]sentRun // by appliance
+	runs []sentRun
 }
 
-// sentRun are events of one appliance that one member sent without another in between.
+// sentRun are events that one member sent without another in between.
 type sentRun struct {
 	member      string
 	events      int
@@ -26,46 +27,42 @@ func (s *senders) receive(t *testing.T, scene *clusterScene, m *clusterMember, b
 	s.mu.Lock() // the ledger records the events in the same order
 	defer s.mu.Unlock()
 	if e, ok := scene.site.receive(t, webhookSink, body); ok && e.Appliance != "" {
-		s.add(e.Appliance, m.name, time.Now())
+		s.add(m.name, time.Now())
 	}
 }
 
-func (s *senders) add(appliance, member string, now time.Time) {
-	if s.runs == nil {
-		s.runs = make(map[string][]sentRun)
+func (s *senders) add(member string, now time.Time) {
+	before := now
+	if n := len(s.runs); n > 0 {
+		before = s.runs[n-1].last
 	}
-	runs, before := s.runs[appliance], now
-	if n := len(runs); n > 0 {
-		before = runs[n-1].last
+	if n := len(s.runs); n == 0 || s.runs[n-1].member != member {
+		s.runs = append(s.runs, sentRun{member: member, first: now, before: now.Sub(before)})
 	}
-	if n := len(runs); n == 0 || runs[n-1].member != member {
-		runs = append(runs, sentRun{member: member, first: now, before: now.Sub(before)})
-		s.runs[appliance] = runs
-	}
-	run := &runs[len(runs)-1]
+	run := &s.runs[len(s.runs)-1]
 	run.events, run.last = run.events+1, now
 }
 
-// of returns the runs of an appliance.
-func (s *senders) of(appliance string) []sentRun {
+// all returns the runs.
+func (s *senders) all() []sentRun {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]sentRun(nil), s.runs[appliance]...)
+	return slices.Clone(s.runs)
 }
 
-// faults returns the events of an appliance that a member sent behind those of another that
-// had taken the shard from it. takers are the members that took the shard, in order: the
-// senders must be some of them in the same order.
-func (s *senders) faults(appliance string, takers []string) (faults []string) {
+// faults returns the events that a member sent behind those of another that had taken the log
+// from it. takers are the members that took the log, in order: the senders must be some of them
+// in the same order.
+func (s *senders) faults(takers []string) (faults []string) {
 	next := 0
-	for _, run := range s.of(appliance) {
+	for _, run := range s.all() {
 		from := next
 		for next < len(takers) && takers[next] != run.member {
 			next++
 		}
 		if next == len(takers) {
-			return append(faults, fmt.Sprintf("%s: %s sent %d events from %s to %s without having taken the shard since another member sent; behind it the takers are %v",
-				appliance, run.member, run.events, run.first.Format(clockTime), run.last.Format(clockTime), takers[from:]))
+			return append(faults, fmt.Sprintf("%s sent %d events from %s to %s without having taken the log since another member sent; behind it the takers are %v",
+				run.member, run.events, run.first.Format(clockTime), run.last.Format(clockTime), takers[from:]))
 		}
 	}
 	return faults
@@ -87,9 +84,9 @@ func TestLateSendersAreDetected(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var s senders
 			for _, member := range c.sent {
-				s.add("hq", member, time.Now())
+				s.add(member, time.Now())
 			}
-			if faults := s.faults("hq", c.takers); (len(faults) > 0) != c.fault {
+			if faults := s.faults(c.takers); (len(faults) > 0) != c.fault {
 				t.Errorf("%q", faults)
 			}
 		})

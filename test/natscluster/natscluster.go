@@ -49,6 +49,9 @@ type Node struct {
 	input   io.WriteCloser // the process ends with it
 }
 
+// Name returns the name of the nth server of a cluster.
+func Name(n int) string { return "n" + strconv.Itoa(n) }
+
 // New returns a cluster of so many servers, none of which runs, with their data in folder.
 // route, if not nil, returns the address at which a server connects to another one, whose own
 // address it receives.
@@ -81,10 +84,10 @@ func New(program, folder string, size int, route func(from, to int, address stri
 		}
 		node := &Node{
 			Address: address(n, 0), program: program, monitor: address(n, 1),
-			folder: filepath.Join(folder, "n"+strconv.Itoa(n)),
+			folder: filepath.Join(folder, Name(n)),
 		}
 		node.args = []string{
-			"--name", "n" + strconv.Itoa(n), "--folder", node.folder, "--client", node.Address, "--monitor", node.monitor,
+			"--name", Name(n), "--folder", node.folder, "--client", node.Address, "--monitor", node.monitor,
 			"--route", address(n, 2), "--routes", strings.Join(routes, ","),
 		}
 		if err := os.MkdirAll(node.folder, 0o700); err != nil {
@@ -162,6 +165,9 @@ func (n *Node) Kill() error {
 	}
 	return nil
 }
+
+// Signal sends a signal to the process, which runs.
+func (n *Node) Signal(signal syscall.Signal) error { return n.command.Process.Signal(signal) }
 
 // PID returns the id of the running process; 0: none runs.
 func (n *Node) PID() int {

@@ -59,9 +59,7 @@ func document(root string) ([]byte, error) {
 		}
 	}
 	for field := range reflect.TypeOf(admin.API).Fields() {
-		if field.Tag.Get("group") != "" {
-			g.addOperation(field)
-		}
+		g.addOperation(field)
 	}
 	// Verify sends its answer in lines.
 	g.schema(reflect.TypeFor[poller.Difference](), false)

@@ -106,14 +106,28 @@ func withHistory(t *testing.T, bridge string) (address string) {
 	return s.URL
 }
 
-// withCluster serves a proxy of a bridge whose status has a cluster.
+// withCluster serves a proxy of a bridge that is a member of a cluster. Without an owner, it has no
+// status.
 func withCluster(t *testing.T, bridge string, cluster func() *admin.Cluster) (address string) {
 	t.Helper()
 	target, err := url.Parse(bridge)
 	require.NoError(t, err)
+	answer := func(w http.ResponseWriter, value any) {
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(value); err != nil {
+			t.Error(err)
+		}
+	}
 	mux := http.NewServeMux()
 	mux.Handle("/", httputil.NewSingleHostReverseProxy(target))
+	mux.HandleFunc("/api/v1/cluster", func(w http.ResponseWriter, _ *http.Request) { answer(w, cluster()) })
 	mux.HandleFunc("/api/v1/status", func(w http.ResponseWriter, r *http.Request) {
+		seen := cluster()
+		if seen != nil && seen.Owner == "" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			answer(w, map[string]any{"detail": "no member owns the log"})
+			return
+		}
 		client, err := admin.NewClient(bridge, "")
 		if err != nil {
 			t.Error(err)
@@ -124,36 +138,25 @@ func withCluster(t *testing.T, bridge string, cluster func() *admin.Cluster) (ad
 			t.Error(err)
 			return
 		}
-		status.Cluster = cluster()
-		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(status); err != nil {
-			t.Error(err)
-		}
+		status.Cluster = seen
+		answer(w, status)
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
-// someCluster has two members and shards in every state.
+// someCluster has members in several states.
 func someCluster() *admin.Cluster {
 	now := time.Now()
 	return &admin.Cluster{
-		Name: "prod", Member: "bridge-1",
+		Name: "prod", ID: "7e1f", Generation: 2, Member: "bridge-2", Owner: "bridge-1", LeaseSeconds: 5.1, LogBytes: 12 << 20, Snapshot: now.Add(-4 * time.Hour),
 		Members: []admin.ClusterMember{
-			{Member: "bridge-1", Version: "1.4.0", Since: now.Add(-72 * time.Hour), Owns: []int{0, 2}, Follows: []int{3}, Config: admin.ConfigSame},
-			{Member: "bridge-2", Version: "1.4.0", Since: now.Add(-12 * time.Minute), Owns: []int{3}, Follows: []int{0}, Config: admin.ConfigDiffers},
-		},
-		Shards: []admin.ClusterShard{
+			{Member: "bridge-1", Version: "1.4.0", Since: now.Add(-72 * time.Hour), State: admin.MemberOwning, Config: admin.ConfigSame, Generation: 2, Offset: 1203, Ready: true},
+			{Member: "bridge-2", Version: "1.4.0", Since: now.Add(-12 * time.Minute), State: admin.MemberFollowing, Config: admin.ConfigDiffers, Generation: 2, Offset: 1200, Behind: 3},
 			{
-				Shard: 0, Appliances: []string{"hq", "lab"}, Owner: "bridge-1", LeaseSeconds: 5.1, Followers: []admin.ClusterFollower{{Member: "bridge-2", Behind: 3}},
-				LogBytes: 12 << 20, Snapshot: now.Add(-4 * time.Hour), State: "owning",
-			},
-			{Shard: 1, Appliances: []string{"branch"}, WithoutOwnerSeconds: 3.2, Next: "bridge-2", NextSeconds: 4.3, Followers: []admin.ClusterFollower{}, State: "away"},
-			{Shard: 2, Appliances: []string{}, Owner: "bridge-1", LeaseSeconds: 5, Followers: []admin.ClusterFollower{}, State: "owning"},
-			{
-				Shard: 3, Appliances: []string{"a-very-long-name-of-an-appliance-that-somebody-chose-for-its-site-1"}, Owner: "bridge-2", LeaseSeconds: 5,
-				Followers: []admin.ClusterFollower{{Member: "bridge-1"}}, State: "following", Error: "open /var/lib/ndrbridge/state.db.03: no space left on device",
+				Member: "bridge-3", Version: "1.3.0", Since: now.Add(-48 * time.Hour), State: admin.MemberAway, Config: admin.ConfigUnknown, Generation: 1, Offset: 120000,
+				Error: "open /var/lib/ndrbridge/state.db: no space left on device",
 			},
 		},
 	}

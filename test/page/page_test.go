@@ -406,25 +406,36 @@ func TestClusterIsShown(t *testing.T) {
 	p.await("a bridge alone shows no cluster", "!"+element("#cluster")+".checkVisibility()")
 
 	state.Store(someCluster())
-	p.awaitText("#cluster-title", "Cluster prod, as seen by bridge-1")
-	p.awaitText("#verdict", "No member owns shard 01: the appliances there are not polled")
-	p.awaitText("#verdict", "No member follows shard 02")
-	p.awaitText("#verdict", "Shard 03 at bridge-1: open /var/lib/ndrbridge/state.db.03: no space left on device.")
+	p.awaitText("#cluster-title", "Cluster prod, as seen by bridge-2")
+	p.awaitText("#cluster", "bridge-1 owns the log")
+	p.awaitText("#cluster", "Generation 2 of the log, ")
+	p.awaitText("#verdict", "No other member can take over if bridge-1 fails.")
+	p.awaitText("#verdict", "Member bridge-3: open /var/lib/ndrbridge/state.db: no space left on device.")
 	p.awaitText("#verdict", "The configuration of bridge-2 differs from that of bridge-1")
+	p.awaitText(`.member[data-key="bridge-1"]`, "Owns the log")
 	p.awaitText(`.member[data-key="bridge-2"]`, "Different configuration")
-	p.awaitText(`.shard[data-key="00"]`, "Shard 00: bridge-1")
-	p.awaitText(`.shard[data-key="00"]`, "followed by bridge-2, 3 messages behind")
-	p.awaitText(`.shard[data-key="00"]`, "hq, lab, the bridge's own events")
-	p.awaitText(`.shard[data-key="01"]`, "No owner for 3 s; bridge-2 takes it in 4 s.")
-	p.awaitText(`.shard[data-key="02"]`, "no followers")
+	p.awaitText(`.member[data-key="bridge-2"]`, "Standby, cannot take over yet")
+	p.awaitText(`.member[data-key="bridge-2"]`, "Copy up to message 1200 of generation 2, 3 messages behind")
+	p.awaitText(`.member[data-key="bridge-3"]`, "Does not follow the log")
 
 	alone := someCluster()
-	alone.Members, alone.Shards = alone.Members[:1], alone.Shards[2:3]
+	alone.Members = alone.Members[:1]
 	state.Store(alone)
 	p.awaitText("#verdict", "bridge-1 is the only member of the cluster: no other takes over if it fails.")
-	p.await("the other member is gone", "document.querySelectorAll('.member').length === 1 && document.querySelectorAll('.shard').length === 1")
+	p.await("the other members are gone", "document.querySelectorAll('.member').length === 1")
 	well := someCluster()
-	well.Members[1].Config, well.Shards = admin.ConfigSame, well.Shards[:1]
+	well.Members = well.Members[:2]
+	well.Members[1].Config, well.Members[1].Ready = admin.ConfigSame, true
+	state.Store(well)
+	p.awaitText("#verdict", allIsWell)
+
+	p.expectRefusals()
+	lost := someCluster()
+	lost.Owner, lost.WithoutOwnerSeconds, lost.Error = "", 90, "NATS lost a part of the log: run ndrbridge cluster recover"
+	state.Store(lost)
+	p.awaitText("#verdict", "The bridge cannot report its status: no member owns the log.")
+	p.awaitText("#verdict", "NATS lost a part of the log: run ndrbridge cluster recover.")
+	p.awaitText("#cluster", "No owner for 2 min")
 	state.Store(well)
 	p.awaitText("#verdict", allIsWell)
 }

@@ -36,14 +36,14 @@ type Faults struct {
 	PurgeBeyond uint64
 }
 
-// Servers hold the streams of many shards for many members. Its methods are safe for
+// Servers hold the logs of all generations for many members. Its methods are safe for
 // concurrent use.
 type Servers struct {
 	mu        sync.Mutex
 	random    *rand.Rand
 	faults    Faults
-	streams   map[int]*stream
-	snapshots map[int]*snapshots
+	streams   map[uint64]*stream
+	snapshots map[uint64]*snapshots
 	cut       map[string]bool
 	changed   chan struct{} // closed and replaced whenever something changes
 }
@@ -52,7 +52,7 @@ type Servers struct {
 // goroutines do.
 func New(seed uint64, f Faults) *Servers {
 	return &Servers{
-		random: rand.New(rand.NewPCG(seed, seed)), faults: f, streams: map[int]*stream{}, snapshots: map[int]*snapshots{}, cut: map[string]bool{},
+		random: rand.New(rand.NewPCG(seed, seed)), faults: f, streams: map[uint64]*stream{}, snapshots: map[uint64]*snapshots{}, cut: map[string]bool{},
 		changed: make(chan struct{}),
 	}
 }
@@ -63,7 +63,7 @@ type Stored struct {
 	replicated.Message
 }
 
-// stream is that of one shard. Its mutex is that of Servers.
+// stream is that of one generation. Its mutex is that of Servers.
 type stream struct {
 	messages []Stored // those that are left, in their order
 	last     uint64
@@ -88,53 +88,53 @@ func (s *Servers) Cut(member string, cut bool) {
 	s.wake()
 }
 
-// ChangeLeader makes a shard's stream refuse messages and reads for a while. After that, for
+// ChangeLeader makes a generation's stream refuse messages and reads for a while. After that, for
 // Faults.Old, some reads see what it has now.
-func (s *Servers) ChangeLeader(shard int, without time.Duration) {
+func (s *Servers) ChangeLeader(generation uint64, without time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := s.stream(shard)
+	st := s.stream(generation)
 	st.leaderAt = time.Now().Add(without)
 	st.oldUntil, st.oldLast = st.leaderAt.Add(s.faults.Old), st.last
 }
 
-// Forget makes a shard's stream forget all messages after message last, as servers do that
+// Forget makes a generation's stream forget all messages after message last, as servers do that
 // acknowledge what is not on their disks and lose power.
-func (s *Servers) Forget(shard int, last uint64) {
+func (s *Servers) Forget(generation uint64, last uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := s.stream(shard)
+	st := s.stream(generation)
 	st.last = min(st.last, last)
 	st.messages = slices.Clone(st.messages[:st.index(last+1)])
 	s.wake()
 }
 
-// Lose makes a shard's stream lose one message.
-func (s *Servers) Lose(shard int, seq uint64) {
+// Lose makes a generation's stream lose one message.
+func (s *Servers) Lose(generation uint64, seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := s.stream(shard)
+	st := s.stream(generation)
 	st.messages = slices.DeleteFunc(slices.Clone(st.messages), func(m Stored) bool { return m.Seq == seq })
 }
 
-// Messages returns what a shard's stream has.
-func (s *Servers) Messages(shard int) []Stored {
+// Messages returns what a generation's stream has.
+func (s *Servers) Messages(generation uint64) []Stored {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.stream(shard).messages)
+	return slices.Clone(s.stream(generation).messages)
 }
 
-// Stream returns a shard's stream as a member reaches it.
-func (s *Servers) Stream(member string, shard int) replicated.Stream {
-	return &client{servers: s, member: member, shard: shard}
+// Stream returns a generation's stream as a member reaches it.
+func (s *Servers) Stream(member string, generation uint64) replicated.Stream {
+	return &client{servers: s, member: member, generation: generation}
 }
 
-// stream returns that of a shard. The mutex is held.
-func (s *Servers) stream(shard int) *stream {
-	if s.streams[shard] == nil {
-		s.streams[shard] = &stream{}
+// stream returns that of a generation. The mutex is held.
+func (s *Servers) stream(generation uint64) *stream {
+	if s.streams[generation] == nil {
+		s.streams[generation] = &stream{}
 	}
-	return s.streams[shard]
+	return s.streams[generation]
 }
 
 // wake wakes all that wait for a change. The mutex is held.
@@ -158,8 +158,8 @@ func (s *Servers) underWay(most time.Duration) time.Duration {
 var errNoLeader = errors.New("no responders")
 
 // store stores a message if its expectation holds. The mutex is held.
-func (s *Servers) store(shard int, after uint64, m replicated.Message) (uint64, error) {
-	st := s.stream(shard)
+func (s *Servers) store(generation uint64, after uint64, m replicated.Message) (uint64, error) {
+	st := s.stream(generation)
 	if time.Now().Before(st.leaderAt) {
 		return 0, errNoLeader
 	}
@@ -174,9 +174,9 @@ func (s *Servers) store(shard int, after uint64, m replicated.Message) (uint64, 
 
 // client is a member's connection to a stream.
 type client struct {
-	servers *Servers
-	member  string
-	shard   int
+	servers    *Servers
+	member     string
+	generation uint64
 }
 
 // MaxData implements replicated.Stream.
@@ -220,7 +220,7 @@ func (c *client) arrive(after uint64, m replicated.Message, answer func(uint64, 
 	s := c.servers
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seq, err := s.store(c.shard, after, m)
+	seq, err := s.store(c.generation, after, m)
 	answers := 1
 	if s.happens(s.faults.LoseAnswers) {
 		answers = 0
@@ -250,7 +250,7 @@ func (c *client) read(ctx context.Context, f func(st *stream, last uint64) error
 		return err
 	}
 	s.mu.Lock()
-	cut, st := s.cut[c.member], s.stream(c.shard)
+	cut, st := s.cut[c.member], s.stream(c.generation)
 	if cut {
 		s.mu.Unlock()
 		if err := sleep(ctx, time.Second); err != nil {
@@ -315,7 +315,7 @@ func (c *client) Follow(ctx context.Context, from uint64, yield func(uint64, rep
 	s := c.servers
 	for begun := false; ; {
 		s.mu.Lock()
-		changed, delay, st := s.changed, s.underWay(s.faults.Delay), s.stream(c.shard)
+		changed, delay, st := s.changed, s.underWay(s.faults.Delay), s.stream(c.generation)
 		var next Stored
 		if i := st.index(from); i < len(st.messages) && !s.cut[c.member] {
 			next = st.messages[i]

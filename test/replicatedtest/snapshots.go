@@ -10,7 +10,7 @@ import (
 	"ndrbridge/checkpoint/replicated"
 )
 
-// snapshots are those of one shard. Their mutex is that of Servers.
+// snapshots are those of one generation. Their mutex is that of Servers.
 type snapshots struct {
 	pointer  replicated.Pointer
 	revision uint64
@@ -22,37 +22,37 @@ type chunk struct {
 	data  []byte
 }
 
-// Snapshots returns a shard's snapshots as a member reaches them. Of the faults they have
+// Snapshots returns a generation's snapshots as a member reaches them. Of the faults they have
 // LoseAnswers, FailReads and Delay.
-func (s *Servers) Snapshots(member string, shard int) replicated.Snapshots {
-	return &snapshotClient{servers: s, member: member, shard: shard}
+func (s *Servers) Snapshots(member string, generation uint64) replicated.Snapshots {
+	return &snapshotClient{servers: s, member: member, generation: generation}
 }
 
 // Damage changes a byte of an object.
-func (s *Servers) Damage(shard int, object string) {
+func (s *Servers) Damage(generation uint64, object string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.snapshotsOf(shard).objects[object][0]
+	c := s.snapshotsOf(generation).objects[object][0]
 	c.data[len(c.data)/2] ^= 1
 }
 
-// snapshotsOf returns those of a shard. The mutex is held.
-func (s *Servers) snapshotsOf(shard int) *snapshots {
-	if s.snapshots[shard] == nil {
-		s.snapshots[shard] = &snapshots{objects: map[string][]chunk{}}
+// snapshotsOf returns those of a generation. The mutex is held.
+func (s *Servers) snapshotsOf(generation uint64) *snapshots {
+	if s.snapshots[generation] == nil {
+		s.snapshots[generation] = &snapshots{objects: map[string][]chunk{}}
 	}
-	return s.snapshots[shard]
+	return s.snapshots[generation]
 }
 
 type snapshotClient struct {
-	servers *Servers
-	member  string
-	shard   int
+	servers    *Servers
+	member     string
+	generation uint64
 }
 
 var errLost = errors.New("no answer")
 
-// do calls f with the shard's snapshots, unless the servers cannot be reached. changes says
+// do calls f with the generation's snapshots, unless the servers cannot be reached. changes says
 // whether f changes something: then the answer may be lost.
 func (c *snapshotClient) do(ctx context.Context, changes bool, f func(*snapshots) error) error {
 	s := c.servers
@@ -67,7 +67,7 @@ func (c *snapshotClient) do(ctx context.Context, changes bool, f func(*snapshots
 	if s.cut[c.member] || !changes && s.happens(s.faults.FailReads) {
 		return errLost
 	}
-	err := f(s.snapshotsOf(c.shard))
+	err := f(s.snapshotsOf(c.generation))
 	if changes && s.happens(s.faults.LoseAnswers) {
 		return errLost
 	}
@@ -93,7 +93,7 @@ func (c *snapshotClient) SetPointer(ctx context.Context, p replicated.Pointer, r
 }
 
 func (c *snapshotClient) MaxData() int {
-	return c.servers.Stream(c.member, c.shard).MaxData()
+	return c.servers.Stream(c.member, c.generation).MaxData()
 }
 
 func (c *snapshotClient) Write(ctx context.Context, object string, index int, data []byte) error {

@@ -24,7 +24,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// site is the log of a shard and the receiver of its events. The receiver lists the
+// site is the log and the receiver of its events. The receiver lists the
 // versions in the order in which their requests are complete.
 type site struct {
 	*httptest.Server
@@ -102,7 +102,7 @@ func (s *site) renew() (status int) {
 	return http.StatusOK
 }
 
-// take waits as long as a follower does, and takes the shard over.
+// take waits as long as a follower does, and takes over.
 func (s *site) take() {
 	for {
 		s.mu.Lock()

@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"ndrbridge/configs"
+	"ndrbridge/test/certificate"
 )
 
 // everything is a configuration in which every block is there and has its defaults.
@@ -168,6 +170,12 @@ func TestSchemaDefaultsMatchLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cert, key := certificate.Files(t, t.TempDir(), "h", certificate.New(t, "h", time.Now().Add(time.Hour), nil))
+	servers := fmt.Sprintf(`embedded: {peers: ["h:1", "i:1", "j:1"], tls: {cert_file: %q, key_file: %q, ca_file: %[1]q}}`, cert, key)
+	embedded, err := load(t, tree(t, strings.Replace(everything, `url: "nats://h:4222", tls: {}`, servers, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	checked := 0
 	for _, k := range allKeys() {
 		schema := compiled()(k.schema)
@@ -175,6 +183,9 @@ func TestSchemaDefaultsMatchLoad(t *testing.T) {
 			continue
 		}
 		got, ok := at(reflect.ValueOf(config).Elem(), k.path)
+		if !ok {
+			got, ok = at(reflect.ValueOf(embedded).Elem(), k.path)
+		}
 		if !ok {
 			t.Fatalf("everything has no %s", k.path)
 		}

@@ -13,7 +13,7 @@ import { Announcements, showOverall } from "./overall.js";
 import { reveal, route } from "./route.js";
 import { signIn, isSigningIn, onToken } from "./signin.js";
 import { chartSinks, showSinks } from "./sinks.js";
-import { verdict } from "./verdict.js";
+import { clusterProblems, verdict } from "./verdict.js";
 
 // Intervals in milliseconds: of the status while the page is visible and hidden, the
 // first and the longest delay after failures, and of the history, which gets a new
@@ -59,7 +59,9 @@ async function refresh() {
     const status = await json("status");
     if (request === requests) show(status);
   } catch (failure) {
-    if (request === requests) showFailure(failure);
+    // A member answers about the cluster even if no other one can answer about the bridge.
+    const cluster = failure.status === 503 ? await json("cluster").catch(() => null) : null;
+    if (request === requests) showFailure(failure, cluster);
   }
 }
 
@@ -80,6 +82,7 @@ function show(status) {
   showJournal(byId("journal"), status.state);
   showTickets(byId("tickets"), status);
   showCluster(byId("cluster"), status.cluster);
+  byId("cluster").removeAttribute("data-fresh");
   showSinks(byId("sinks"), status, refresh);
   const found = verdict(status);
   showOverall(found);
@@ -114,7 +117,7 @@ async function showActivity() {
   }
 }
 
-function showFailure(failure) {
+function showFailure(failure, cluster) {
   if (failure instanceof Problem && failure.status === 401) {
     signIn(`This token was rejected: ${failure.message}`);
     showDetection(null);
@@ -126,7 +129,9 @@ function showFailure(failure) {
   document.body.dataset.stale = "";
   const why = failure instanceof Problem ? `The bridge cannot report its status: ${failure.message}.` : "The bridge does not answer.";
   const last = lastSuccess ? ` This page shows its status of ${format.toSecond(lastSuccess)}.` : "";
-  const found = { level: "bad", lines: [{ text: `${why}${last} Retrying automatically.` }] };
+  if (cluster) showCluster(byId("cluster"), cluster);
+  byId("cluster").toggleAttribute("data-fresh", Boolean(cluster));
+  const found = { level: "bad", lines: [{ text: `${why}${last} Retrying automatically.` }, ...clusterProblems(cluster)] };
   showOverall(found);
   announcements.announce({ ...found, level: "gone" }, []);
 }

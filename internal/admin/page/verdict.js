@@ -2,7 +2,6 @@
 // most severe first, or report that all is well: {text, target}, where target is the part of
 // the page that shows it, as in route.js, or absent. level is bad, warn, paused or ok.
 
-import { shardName } from "./cluster.js";
 import * as format from "./format.js";
 
 // A clock skew of up to this many seconds is not reported.
@@ -45,7 +44,7 @@ export function troubleOf(a) {
 }
 
 export function verdict(status) {
-  const found = [...reload(status.reload), ...cluster(status.cluster), ...journal(status), ...sinks(status), ...appliances(status), ...tickets(status)];
+  const found = [...reload(status.reload), ...clusterProblems(status.cluster), ...journal(status), ...sinks(status), ...appliances(status), ...tickets(status)];
   if (found.length === 0) return { level: "ok", lines: [{ text: allIsWell(status) }] };
   const order = ["bad", "warn", "paused"];
   found.sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
@@ -72,20 +71,20 @@ function* reload(r) {
   yield { level: "warn", text: `The configuration was not reloaded at ${format.toMinute(r.time)}, and the bridge continues with the previous one: ${sentence(r.error)}` };
 }
 
-function* cluster(c) {
+// clusterProblems yields the problems of a cluster, if there is one.
+export function* clusterProblems(c) {
   if (!c) return;
-  const named = (shards) => `shard${shards.length === 1 ? "" : "s"} ${shards.map(shardName).join(", ")}`;
-  const orphans = c.shards.filter((s) => !s.owner);
-  if (orphans.length > 0) yield { level: "bad", target: ["cluster"], text: `No member owns ${named(orphans)}: the appliances there are not polled until a member takes over.` };
-  const alone = c.members.length === 1;
-  if (alone) yield { level: "warn", target: ["cluster"], text: `${c.member} is the only member of the cluster: no other takes over if it fails.` };
-  const unfollowed = c.shards.filter((s) => s.owner && s.followers.length === 0);
-  if (!alone && unfollowed.length > 0) yield { level: "warn", target: ["cluster"], text: `No member follows ${named(unfollowed)}: a takeover would take longer.` };
-  for (const s of c.shards) {
-    if (s.error) yield { level: "warn", target: ["cluster"], text: `Shard ${shardName(s)} at ${c.member}: ${sentence(s.error)}` };
+  const of = (level, text) => ({ level, target: ["cluster"], text });
+  if (!c.owner) yield of("bad", "No member owns the log of the cluster: no appliance is polled until one takes it.");
+  if (c.error) yield of("bad", sentence(c.error));
+  const standbys = c.members.filter((m) => m.member !== c.owner);
+  if (c.owner && standbys.length === 0) yield of("warn", `${c.owner} is the only member of the cluster: no other takes over if it fails.`);
+  else if (c.owner && !standbys.some((m) => m.ready)) yield of("warn", `No other member can take over if ${c.owner} fails.`);
+  for (const m of c.members) {
+    if (m.error) yield of("warn", `Member ${m.member}: ${sentence(m.error)}`);
   }
   const differing = c.members.filter((m) => m.config === "differs").map((m) => m.member);
-  if (differing.length > 0) yield { level: "warn", target: ["cluster"], text: `The configuration of ${differing.join(", ")} differs from that of ${c.member}: give all members the same one.` };
+  if (differing.length > 0) yield of("warn", `The configuration of ${differing.join(", ")} differs from that of ${c.owner || c.member}: give all members the same one.`);
 }
 
 function* journal({ state, sinks }) {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"ndrbridge/configs"
+	"ndrbridge/internal/natsserver"
 	"ndrbridge/internal/natswire"
 	"ndrbridge/internal/redact"
 	natssink "ndrbridge/sinks/nats"
@@ -23,6 +25,9 @@ const maxClusterMessage = 1<<20 + 64<<10
 
 // CheckCluster returns why ConnectCluster would fail before it contacts a server.
 func CheckCluster(c *configs.Cluster) error {
+	if c.NATS.Embedded != nil {
+		return natsserver.Check(c)
+	}
 	o, err := NATS(c.NATS.Connection())
 	if err == nil {
 		_, err = o.SignIn()
@@ -50,11 +55,12 @@ func HideCluster(c *configs.Cluster) func(error) error {
 	return func(err error) error { return read().HideError(err) }
 }
 
-// ConnectCluster connects a member to one of the NATS servers of its cluster. The
+// ConnectCluster connects a member to one of the NATS servers of its cluster by dial; nil: at
+// cluster.nats.url, or to the embedded server of the member that runs on this machine. The
 // connection reconnects until it is cut or closed, and reads the secrets again each time. The
 // error contains no secret. ctx bounds the first attempt only. Losses of the connection
 // are logged, and errors that servers report: each text once in errorInterval.
-func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (*natswire.Conn, error) {
+func ConnectCluster(ctx context.Context, c *configs.Cluster, dial func(context.Context) (net.Conn, error), log *slog.Logger) (*natswire.Conn, error) {
 	if err := CheckCluster(c); err != nil {
 		return nil, fmt.Errorf("cluster.%w", err)
 	}
@@ -66,6 +72,14 @@ func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (
 	if err != nil {
 		return nil, fmt.Errorf("cluster.nats: %w", err)
 	}
+	place := fmt.Sprintf("the NATS servers of cluster.nats.url, %s", c.NATS.URL)
+	advice := "check the address and the credentials, and that one of them is up"
+	if e := c.NATS.Embedded; e != nil {
+		o.URL, place, advice = "nats://member", "the NATS server of the member on this machine", "see whether the bridge runs here, and what it logs"
+		if dial == nil {
+			dial = natsserver.DialMember(e)
+		}
+	}
 	redacted := HideCluster(c)
 	hide := func(err error) string {
 		if err == nil {
@@ -75,7 +89,7 @@ func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (
 	}
 	reported := errorLimiter{}
 	lease := time.Duration(c.Lease)
-	conn, err := natswire.Connect(ctx, o.URL, natswire.Options{TLS: o.TLS, MaxMessage: maxClusterMessage}, []nats.Option{
+	conn, err := natswire.Connect(ctx, o.URL, natswire.Options{TLS: o.TLS, MaxMessage: maxClusterMessage, Dial: dial}, []nats.Option{
 		login,
 		nats.Name("ndrbridge " + c.Name + " " + c.Member), nats.Timeout(min(lease, 5*time.Second)),
 		// Nothing is buffered while there is no connection: sending fails. Errors of
@@ -105,7 +119,7 @@ func ConnectCluster(ctx context.Context, c *configs.Cluster, log *slog.Logger) (
 		}),
 	}...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the NATS servers of cluster.nats.url, %s: %s: check the address and the credentials, and that one of them is up", c.NATS.URL, hide(err))
+		return nil, fmt.Errorf("connect to %s: %s: %s", place, hide(err), advice)
 	}
 	return conn, nil
 }

@@ -1,8 +1,10 @@
 package endpoint_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +15,10 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ndrbridge/configs"
+	embedded "ndrbridge/internal/natsserver"
+	"ndrbridge/internal/natswire"
 	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/test/certificate"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/natsserver"
 	"ndrbridge/test/require"
@@ -57,7 +62,7 @@ func TestConnectClusterReadsTheSecretAgain(t *testing.T) {
 			if err := endpoint.CheckCluster(cluster); err != nil {
 				t.Error(err)
 			}
-			conn, err := endpoint.ConnectCluster(t.Context(), cluster, slog.New(slog.DiscardHandler))
+			conn, err := endpoint.ConnectCluster(t.Context(), cluster, nil, slog.New(slog.DiscardHandler))
 			require.NoError(t, err)
 			defer conn.Close()
 			stop()
@@ -86,7 +91,7 @@ func TestConnectClusterLogsAnErrorOfTheServersOnce(t *testing.T) {
 	})
 	cluster := clusterOf(t, fmt.Sprintf(`url: "nats://%s", username: u, password: p`, s.Addr()))
 	log := lines{texts: make(chan string, 10)}
-	conn, err := endpoint.ConnectCluster(t.Context(), cluster, slog.New(slog.NewTextHandler(log, nil)))
+	conn, err := endpoint.ConnectCluster(t.Context(), cluster, nil, slog.New(slog.NewTextHandler(log, nil)))
 	require.NoError(t, err)
 	defer conn.Close()
 	for _, subject := range []string{"first", "first", "first", "second"} {
@@ -110,7 +115,7 @@ func (l lines) Write(p []byte) (int, error) {
 func TestConnectClusterHidesSecrets(t *testing.T) {
 	s := loopback.NATS(t, func(o *server.Options) { o.Username, o.Password = "u", "right" })
 	cluster := clusterOf(t, fmt.Sprintf(`url: "nats://u:s3cret@%s"`, s.Addr()))
-	conn, err := endpoint.ConnectCluster(t.Context(), cluster, slog.New(slog.DiscardHandler))
+	conn, err := endpoint.ConnectCluster(t.Context(), cluster, nil, slog.New(slog.DiscardHandler))
 	if err == nil {
 		conn.Close()
 		t.Fatal("it connected")
@@ -123,5 +128,39 @@ func TestConnectClusterHidesSecrets(t *testing.T) {
 	missing := clusterOf(t, `url: "nats://127.0.0.1", creds_file: `+empty)
 	if err := endpoint.CheckCluster(missing); err == nil || !strings.Contains(err.Error(), "creds_file") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestConnectClusterConnectsToTheEmbeddedServer(t *testing.T) {
+	folder := t.TempDir()
+	cert, key := certificate.Files(t, folder, "a", certificate.New(t, "127.0.0.1", time.Now().Add(time.Hour), nil))
+	ports := loopback.FreePorts(t, 3)
+	cluster := clusterOf(t, fmt.Sprintf(`embedded: {listen: "127.0.0.1:%d", peers: ["127.0.0.1:%[1]d", "127.0.0.1:%d", "127.0.0.1:%d"], folder: %q, tls: {cert_file: %q, key_file: %q, ca_file: %[5]q}}`,
+		ports[0], ports[1], ports[2], filepath.Join(folder, "nats"), cert, key))
+	discard := slog.New(slog.DiscardHandler)
+	if _, err := endpoint.ConnectCluster(t.Context(), cluster, nil, discard); err == nil || !strings.Contains(err.Error(), "see whether the bridge runs here") {
+		t.Errorf("while no member runs: %v", err)
+	}
+	member := embedded.Start(cluster, discard)
+	defer member.Close(context.Background())
+	for name, dial := range map[string]func(context.Context) (net.Conn, error){"in its process": member.Dial, "in another process": nil} {
+		t.Run(name, func(t *testing.T) {
+			var conn *natswire.Conn
+			var err error
+			for deadline := time.Now().Add(time.Minute); conn == nil && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+				conn, err = endpoint.ConnectCluster(t.Context(), cluster, dial, discard)
+			}
+			require.NoError(t, err)
+			defer conn.Close()
+			if name := conn.ConnectedServerName(); name != "a" {
+				t.Errorf("connected to %q", name)
+			}
+			conn.Cut()
+			awaitConnected(t, conn.Conn, false)
+		})
+	}
+	require.NoError(t, os.WriteFile(key, nil, 0o600))
+	if err := endpoint.CheckCluster(cluster); err == nil || !strings.Contains(err.Error(), "nats.embedded.tls.key_file") {
+		t.Errorf("without a key: %v", err)
 	}
 }

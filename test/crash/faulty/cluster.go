@@ -33,10 +33,10 @@ func (b *bridge) spoil(o *cluster.Options) {
 		}
 	case "no-fence":
 		storage := o.Storage
-		o.Storage = func(shard int) cluster.Storage {
-			s := storage(shard)
+		o.Storage = func(ctx context.Context, generation uint64, create bool) (cluster.Storage, error) {
+			s, err := storage(ctx, generation, create)
 			s.Stream = unfenced{s.Stream}
-			return s
+			return s, err
 		}
 	}
 }

@@ -1,0 +1,90 @@
+package configs
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/test/certificate"
+)
+
+// embedded returns a file of a member that runs a NATS server, and the folder of its
+// certificates. The file's keys of the server are replaced by those in keys.
+func embedded(t *testing.T, keys ...string) (file, folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	cert, key := certificate.Files(t, folder, "member", certificate.New(t, "a.example", time.Now().Add(time.Hour), nil))
+	file = fmt.Sprintf(`
+cluster:
+  name: prod
+  nats:
+    embedded:
+      peers: ["a.example:6222", "b.example:6222", "c.example:6222"]
+      tls: {cert_file: %q, key_file: %q, ca_file: %[1]q}
+`, cert, key) + valid
+	for i := 0; i < len(keys); i += 2 {
+		if !strings.Contains(file, keys[i]) {
+			t.Fatalf("the file has no %s", keys[i])
+		}
+		file = strings.Replace(file, keys[i], keys[i+1], 1)
+	}
+	return file, folder
+}
+
+func TestErrorsOfAnEmbeddedServer(t *testing.T) {
+	const peers = `["a.example:6222", "b.example:6222", "c.example:6222"]`
+	for _, test := range []struct {
+		name string
+		keys []string // replaced, and with what
+		want []string
+	}{
+		{"no peers", []string{"peers: " + peers, "listen: ':6222'"}, []string{"cluster.nats.embedded.peers: is missing; set it"}},
+		{"two members", []string{`, "c.example:6222"]`, "]"}, []string{"cluster.nats.embedded.peers: has 2 of at least 3 members; write the addresses of all members, this one included"}},
+		{"fewer members than replicas", []string{"name: prod", "name: prod\n  replicas: 5"}, []string{"peers: has 3 of at least 5 members"}},
+		{"a member twice", []string{"b.example", "a.example"}, []string{`peers[1]: "a.example:6222" is also cluster.nats.embedded.peers[0]; write each member once`}},
+		{"a peer without a port", []string{"b.example:6222", "b.example"}, []string{`peers[1]: "b.example" is not an address; write host:port, usually with port 6222`}},
+		{"no port to listen on", []string{"tls:", "listen: 0.0.0.0\n      tls:"}, []string{`embedded.listen: "0.0.0.0" is not an address`}},
+		{"an address that others cannot reach", []string{"tls:", "listen: 127.0.0.1:6222\n      tls:"}, []string{"embedded.listen: 127.0.0.1:6222 cannot be reached by the other members; listen on an address of the network"}},
+		{"no certificates", []string{"tls: {", "# {"}, []string{"tls.cert_file: is missing", "tls.key_file: is missing", "tls.ca_file: is missing"}},
+		{"servers of both kinds", []string{"nats:", "nats:\n    url: nats://n:4222\n    token: t"}, []string{"cluster.nats: has embedded, and also url and token, which is for servers of your own; keep one"}},
+		{"no servers", []string{"embedded:", "other:"}, []string{"cluster.nats.other: is not a known key", "cluster.nats: has neither url nor embedded; set url to use NATS servers of your own, or embedded to let each member run one"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file, _ := embedded(t, test.keys...)
+			_, err := Parse("f.yaml", []byte(file), nil)
+			wantErrors(t, err, test.want)
+		})
+	}
+	t.Run("the wrong files", func(t *testing.T) {
+		file, folder := embedded(t, "member.key", "member.crt")
+		_, err := Parse("f.yaml", []byte(file), nil)
+		wantErrors(t, err, []string{"embedded.tls.cert_file: " + folder + "/member.crt cannot be used with key_file"})
+	})
+}
+
+func TestEmbeddedServer(t *testing.T) {
+	file, folder := embedded(t)
+	c := parse(t, file)
+	e := c.Cluster.NATS.Embedded
+	if e.Listen != "0.0.0.0:6222" || len(e.Peers) != 3 || e.Folder != c.State+".nats" {
+		t.Errorf("got %+v, the state %s", e, c.State)
+	}
+	moved, _ := embedded(t, "tls:", "listen: ':7000'\n      folder: nats\n      tls:")
+	path := filepath.Join(folder, "f.yaml")
+	other, err := Parse(path, []byte(moved), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := other.Cluster.NATS.Embedded.Folder, filepath.Join(folder, "nats"); got != want {
+		t.Errorf("the folder is %s, want %s", got, want)
+	}
+	if c.Hash() != other.Hash() {
+		t.Error("another address and other files of a member change the hash")
+	}
+	grown, _ := embedded(t, `"c.example:6222"`, `"c.example:6222", "d.example:6222"`)
+	if c.Hash() == parse(t, grown).Hash() {
+		t.Error("other peers do not change the hash")
+	}
+}

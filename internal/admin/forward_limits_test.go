@@ -1,0 +1,69 @@
+package admin
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/test/require"
+)
+
+func TestOnlyStreamsMayTakeLong(t *testing.T) {
+	for media, want := range map[string]bool{
+		"application/json": false, "application/problem+json": false, "": false,
+		"text/event-stream": true, "application/x-ndjson": true, "application/octet-stream": true,
+	} {
+		if got := isStream(http.Header{"Content-Type": {media}}); got != want {
+			t.Errorf("%q: %v", media, got)
+		}
+	}
+}
+
+func TestAnOwnerThatHangsIsBounded(t *testing.T) {
+	for _, test := range []struct {
+		name, method string
+		answer       func(w http.ResponseWriter, r *http.Request)
+		broken       bool // the answer begins, and breaks off
+	}{
+		{"before it answers a read", http.MethodGet, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, false},
+		{"before it answers a change", http.MethodPost, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, false},
+		{"within its answer", http.MethodGet, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Server", serverName)
+			_, _ = io.WriteString(w, "{")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			owner := httptest.NewServer(http.HandlerFunc(test.answer))
+			defer owner.Close()
+			f := Options{Owner: func() (string, bool, string) { return owner.URL, false, "" }}.newForwarder()
+			f.read, f.change, f.gap = 50*time.Millisecond, 100*time.Millisecond, 50*time.Millisecond
+			member := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				f.forward(w, r, served{route: API.GetStatus.route})
+			}))
+			defer member.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			r, err := http.NewRequestWithContext(ctx, test.method, member.URL, nil)
+			require.NoError(t, err)
+			answer, err := http.DefaultClient.Do(r)
+			require.NoError(t, err)
+			defer answer.Body.Close()
+			body, err := io.ReadAll(answer.Body)
+			if test.broken {
+				if err == nil {
+					t.Errorf("the answer %q does not break off", body)
+				}
+				return
+			}
+			if answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "it did not answer in time") {
+				t.Errorf("%d %s (%v)", answer.StatusCode, body, err)
+			}
+		})
+	}
+}

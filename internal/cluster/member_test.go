@@ -1,0 +1,361 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
+)
+
+// startCluster starts a simulated cluster without faults and with all clocks alike, for tests of
+// single steps, and waits until it has an owner. change, which may be nil, changes the options of all
+// members.
+func startCluster(t *testing.T, members int, change func(o Options) Options) *simulation {
+	t.Helper()
+	s := newSimulation(1)
+	s.servers = replicatedtest.New(1, replicatedtest.Faults{Delay: time.Millisecond})
+	s.create()
+	if change != nil {
+		s.change = change
+	}
+	s.members = s.members[:members]
+	if os.Getenv("SIMULATION_LOG") != "" {
+		s.log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	for _, m := range s.members {
+		m.rate = 1
+		m.start()
+	}
+	t.Cleanup(func() {
+		for _, m := range s.members {
+			m.gate().crash()
+			m.stop()
+		}
+	})
+	time.Sleep(startup)
+	return s
+}
+
+// withoutSnapshots makes snapshots rarer than a test is long.
+func withoutSnapshots(o Options) Options {
+	o.snapshots = replicated.SnapshotterOptions{}
+	return o
+}
+
+// startup is until members have started and follow, and one of them owns the log.
+const startup = 2 * testTerm
+
+// owner returns the member that owns the log; nil: none, or several do.
+func (s *simulation) owner() (owner *simMember) {
+	for _, m := range s.members {
+		if m.owns() {
+			if owner != nil {
+				return nil
+			}
+			owner = m
+		}
+	}
+	return owner
+}
+
+// roles returns the owner and the standbys.
+func (s *simulation) roles(t *testing.T) (owner *simMember, standbys []*simMember) {
+	t.Helper()
+	if owner = s.owner(); owner == nil {
+		t.Fatal("the log does not have one owner")
+	}
+	for _, m := range s.members {
+		if m != owner {
+			standbys = append(standbys, m)
+		}
+	}
+	return owner, standbys
+}
+
+func (m *simMember) owns() bool {
+	n := m.node()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ownership != nil
+}
+
+// state returns what a member does.
+func (m *simMember) state() state { return state(m.node().Report().State) }
+
+func wantState(t *testing.T, m *simMember, want state) {
+	t.Helper()
+	if got := m.state(); got != want {
+		t.Errorf("%s is %s, want %s", m.name, got, want)
+	}
+}
+
+func TestStandbyTakesAReleasedLogAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := startCluster(t, 3, nil)
+		owner, _ := s.roles(t)
+		owner.stop()
+		time.Sleep(testTerm / 10)
+		if next := s.owner(); next == nil || next == owner {
+			t.Error("no standby owns the log")
+		}
+	})
+}
+
+func TestStandbyTakesTheLogOfADeadOwnerAfterItsLease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := startCluster(t, 3, nil)
+		owner, standbys := s.roles(t)
+		owner.crash()
+		time.Sleep(testTerm * 5 / 6) // its last record is at most a third of a term old
+		for _, m := range standbys {
+			wantState(t, m, stateFollowing)
+		}
+		time.Sleep(testTerm * 3 / 4)
+		if next := s.owner(); next == nil || next == owner {
+			t.Error("no standby owns the log")
+		}
+	})
+}
+
+func TestMemberWhoseStateFailsLeavesTheLogToOthers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		took := 0
+		s := startCluster(t, 3, func(o Options) Options {
+			if o.Member == "m0" {
+				o.Own = func(context.Context, Ownership) error {
+					took++
+					return errors.New("the disk is broken")
+				}
+			}
+			return o
+		})
+		for range 10 { // the other members are stopped in turn, so that the broken one gets its chance
+			owner := s.owner()
+			if owner != nil && owner != s.members[0] {
+				owner.crash()
+				time.Sleep(2 * startup)
+				owner.start()
+			}
+			time.Sleep(2 * startup)
+		}
+		if owner, _ := s.roles(t); owner == s.members[0] {
+			t.Error("the member with a broken disk owns the log")
+		}
+		if took < 1 || took > 8 {
+			t.Errorf("a member with a broken disk took the log %d times", took)
+		}
+	})
+}
+
+func TestLogOfANewerVersionIsLeftAlone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := startCluster(t, 2, nil)
+		for _, m := range s.members {
+			m.stop()
+		}
+		stream := s.servers.Stream("newer", s.generation())
+		last, err := stream.Last(t.Context())
+		require.NoError(t, err)
+		take := replicated.Message{ID: "newer.99.1.1/1", Kind: replicated.KindTake, Data: []byte(`{"format":200,"layout":200}`)}
+		require.NoError(t, stream.Publish(last, take, func(uint64, error) {}))
+		for _, m := range s.members {
+			m.start()
+		}
+		time.Sleep(5 * testTerm)
+		for _, m := range s.members {
+			wantState(t, m, stateAway)
+			if reasons := strings.Join(m.node().NotReady(), "; "); !strings.Contains(reasons, "newer") {
+				t.Errorf("%s is not ready because of %q", m.name, reasons)
+			}
+		}
+	})
+}
+
+func TestCopyThatDoesNotFitTheLogIsRestored(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]func(f *simFile){
+		"another state": func(f *simFile) { f.state.Sum++ },
+		"damaged":       func(f *simFile) { f.damaged = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := startCluster(t, 2, withoutSnapshots)
+				time.Sleep(5 * testTerm)
+				_, standbys := s.roles(t)
+				standby := standbys[0]
+				standby.stop()
+				harm(standby.disk.files[simPath])
+				standby.start()
+				time.Sleep(startup)
+				wantState(t, standby, stateFollowing)
+				standby.stop()
+				f, err := standby.disk.openFile(simPath)
+				require.NoError(t, err)
+				state := f.read()
+				s.mu.Lock() // the owner goes on
+				defer s.mu.Unlock()
+				if state.Number == 0 || s.acks[state.Number] != state {
+					t.Errorf("the copy has %v, which is not what was acknowledged", state)
+				}
+			})
+		})
+	}
+}
+
+func TestHandover(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := startCluster(t, 3, nil)
+		owner, standbys := s.roles(t)
+		if err := standbys[0].node().Handover(t.Context()); err == nil || !strings.Contains(err.Error(), "ask the owner") {
+			t.Errorf("a standby hands over: %v", err)
+		}
+		began := time.Now()
+		require.NoError(t, owner.node().Handover(t.Context()))
+		if took := time.Since(began); took > testTerm/2 {
+			t.Errorf("it took %v", took)
+		}
+		next, _ := s.roles(t)
+		if next == owner {
+			t.Error("the owner handed over to itself")
+		}
+		wantState(t, owner, stateFollowing)
+	})
+}
+
+func TestHandoverNeedsASuccessor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := startCluster(t, 1, nil)
+		err := s.members[0].node().Handover(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "no standby is level") {
+			t.Error(err)
+		}
+		wantState(t, s.members[0], stateOwning)
+	})
+}
+
+// TestHandoverWaitsForASuccessor: a member that has just started follows and has caught up a
+// moment later.
+func TestHandoverWaitsForASuccessor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := startCluster(t, 2, nil)
+		owner, standbys := s.roles(t)
+		standbys[0].stop()
+		time.Sleep(startup)
+
+		canceled, cancel := context.WithTimeout(t.Context(), testTerm/10)
+		defer cancel()
+		if err := owner.node().Handover(canceled); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no standby is level") {
+			t.Errorf("without another member: %v", err)
+		}
+		standbys[0].start()
+		require.NoError(t, owner.node().Handover(t.Context()))
+		wantState(t, standbys[0], stateOwning)
+	})
+}
+
+// TestStopGivesUpAppendsThatWaitForTheServers: an owner that cannot reach the servers stops
+// within StopTimeout.
+func TestStopGivesUpAppendsThatWaitForTheServers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := startCluster(t, 1, nil)
+		m := s.members[0]
+		s.servers.Cut(m.name, true)
+		m.gate().setCut(true)
+		time.Sleep(testTerm)
+		began := time.Now()
+		m.stop()
+		if took := time.Since(began); took > 2*time.Second+2*testTerm+time.Second {
+			t.Errorf("stopping took %v", took)
+		}
+	})
+}
+
+func TestLogThatLostAMessageIsFollowedFromASnapshotOfTheOwner(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := startCluster(t, 2, withoutSnapshots)
+		owner, standbys := s.roles(t)
+		standby := standbys[0]
+		standby.stop()
+		time.Sleep(5 * testTerm)
+		messages := s.messages()
+		s.servers.Lose(s.generation(), messages[len(messages)-3].Seq)
+		standby.start()
+		time.Sleep(4 * startup)
+		wantState(t, standby, stateFollowing)
+		wantState(t, owner, stateOwning)
+		time.Sleep(testTerm / 2) // the standby gets what was acknowledged
+		owner.crash()
+		time.Sleep(3 * testTerm)
+		wantState(t, standby, stateOwning)
+		s.judge(t)
+	})
+}
+
+// TestAClusterThatCrashedAsAWholeIsOwnedAgainAboutALeaseLater: nobody waits for its predecessors.
+func TestAClusterThatCrashedAsAWholeIsOwnedAgainAboutALeaseLater(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := startCluster(t, 3, nil)
+		for _, m := range s.members {
+			m.crash()
+		}
+		for _, m := range s.members {
+			m.start()
+		}
+		began := time.Now()
+		for s.owner() == nil && time.Since(began) < 20*testTerm {
+			time.Sleep(testTerm / 60)
+		}
+		if took := time.Since(began); took > 2*testTerm {
+			t.Errorf("the log has an owner only after %v, with a lease of %v", took, testTerm)
+		}
+	})
+}
+
+// TestAMemberWhoseConfigurationDiffersIsNotReady: it would deliver otherwise once it owns the log.
+func TestAMemberWhoseConfigurationDiffersIsNotReady(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := startCluster(t, 2, func(o Options) Options {
+			o.ConfigHash = func() string { return o.Member }
+			return o
+		})
+		owner, standbys := s.roles(t)
+		if reasons := owner.node().NotReady(); len(reasons) > 0 {
+			t.Errorf("the owner is not ready: %q", reasons)
+		}
+		if reasons := strings.Join(standbys[0].node().NotReady(), "; "); !strings.Contains(reasons, "differs from that of the owner, "+owner.name) {
+			t.Errorf("the standby is not ready because of %q", reasons)
+		}
+	})
+}
+
+// TestAMemberThatNATSDoesNotAnswerIsNotReady: an owner as soon as its lease is over, a standby soon.
+func TestAMemberThatNATSDoesNotAnswerIsNotReady(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := startCluster(t, 2, nil)
+		for _, m := range s.members {
+			s.servers.Cut(m.name, true)
+		}
+		time.Sleep(2 * testTerm)
+		for _, m := range s.members {
+			if len(m.node().NotReady()) == 0 {
+				t.Errorf("%s is ready", m.name)
+			}
+		}
+		for _, m := range s.members {
+			s.servers.Cut(m.name, false)
+		}
+		time.Sleep(2 * testTerm)
+		for _, m := range s.members {
+			if reasons := m.node().NotReady(); len(reasons) > 0 {
+				t.Errorf("%s is not ready: %q", m.name, reasons)
+			}
+		}
+	})
+}
