@@ -26,7 +26,6 @@ const (
 	noPort     = 1 << 16
 	maxClients = 64       // the member, and commands
 	maxMemory  = 64 << 20 // of JetStream; no stream is in memory
-	tlsTimeout = 5.0      // seconds
 	keysOfTLS  = "nats.embedded.tls."
 )
 
@@ -48,7 +47,7 @@ func (s *Server) options() (*server.Options, error) {
 	o := &server.Options{
 		ServerName: c.Member, NoSigs: true, DisableJetStreamBanner: true,
 		Host: "127.0.0.1", Port: noPort, MaxConn: maxClients, CustomClientAuthentication: members{c.Name},
-		Cluster:   server.ClusterOpts{Name: c.Name, Host: host, Port: port, NoAdvertise: true, TLSConfig: mutualTLS(e), TLSTimeout: tlsTimeout},
+		Cluster:   server.ClusterOpts{Name: c.Name, Host: host, Port: port, NoAdvertise: true, TLSConfig: mutualTLS(e)},
 		JetStream: true, StoreDir: e.Folder, SyncAlways: true, JetStreamMaxMemory: maxMemory,
 	}
 	for _, peer := range e.Peers {
