@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -10,6 +11,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/cluster"
+	"ndrbridge/internal/natsserver"
 	"ndrbridge/internal/natswire"
 	"ndrbridge/internal/pipeline"
 	"ndrbridge/internal/pipeline/endpoint"
@@ -36,8 +38,12 @@ func (c *clusterConnection) close() {
 func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	config := m.Config().Cluster
 	c := new(clusterConnection)
-	err := m.retry(ctx, func() (err error) {
-		c.conn, err = endpoint.ConnectCluster(ctx, config, nil, m.options.Log)
+	dial, err := m.startServer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = m.retry(ctx, func() (err error) {
+		c.conn, err = endpoint.ConnectCluster(ctx, config, dial, m.options.Log)
 		return err
 	})
 	if err != nil {
@@ -78,6 +84,20 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	defer m.mu.Unlock()
 	m.connection, m.waiting = c, nil
 	return c, nil
+}
+
+// startServer starts the NATS server of the member, if it runs one, and waits until the servers of
+// the members can be used. dial connects to it; nil: the member connects to other servers.
+func (m *member) startServer(ctx context.Context) (dial func(context.Context) (net.Conn, error), err error) {
+	config := m.Config().Cluster
+	if config.NATS.Embedded == nil {
+		return nil, nil
+	}
+	server := natsserver.Start(config, m.options.Log)
+	m.mu.Lock()
+	m.server = server
+	m.mu.Unlock()
+	return server.Dial, m.retry(ctx, server.Ready)
 }
 
 // storageOptions returns the options to open what a cluster stores in NATS.

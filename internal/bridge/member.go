@@ -19,6 +19,7 @@ import (
 	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
+	"ndrbridge/internal/natsserver"
 	"ndrbridge/internal/pipeline"
 	"ndrbridge/internal/pipeline/endpoint"
 )
@@ -38,6 +39,7 @@ type member struct {
 	tickets atomic.Pointer[admin.Tickets] // of a standby: it verifies the senders of webhooks
 
 	mu         sync.Mutex
+	server     *natsserver.Server // that the member runs; nil: none
 	connection *clusterConnection // nil until NATS is reached
 	waiting    error              // why it is not
 	owned      *pipeline.Pipeline // nil: this member does not own the log
@@ -214,6 +216,12 @@ func (m *member) Close(s *pipeline.Stop) {
 		}
 		return nil
 	})
+	m.mu.Lock()
+	server := m.server
+	m.mu.Unlock()
+	if server != nil {
+		s.Close("the NATS server", func() error { return server.Close(context.Background()) })
+	}
 }
 
 // cut closes the connection to NATS, even if the library waits for a server.
