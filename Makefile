@@ -35,7 +35,7 @@ CPUS := $(shell getconf _NPROCESSORS_ONLN)
 beside = -p $(shell expr $(CPUS) + $(1)) -parallel $(shell expr 2 \* $(CPUS))
 
 # The tests without those that kill, wait or repeat (test/slowtest), and without the race
-# detector. ALL=1 runs all of them under it, with 30 kills of the bridge and 14 faults of a
+# detector. ALL=1 runs all of them under it, with 30 kills of the bridge and 17 faults of a
 # cluster. make lint runs vet.
 test:
 	go test -vet=off $(if $(ALL),$(RACE) -timeout 30m $(call beside,1),-short -timeout 15m $(call beside,2)) ./...
@@ -66,7 +66,7 @@ torture:
 # Kills, pauses and cuts off the bridges and NATS servers of a cluster 500 times: about 40
 # minutes on two cores. It prints the SEED that repeats its plan. make torture-cluster FAULTS=50
 # SEED=7 sets the plan. The logs of the bridges are stored in LOGS if it is set. Before that
-# it replaces the bridges by newer ones. It fails if a shard has no owner for too long, so the
+# it replaces the bridges by newer ones. It fails if the log has no owner for too long, so the
 # machine must be idle otherwise.
 torture-cluster:
 	@$(if $(LOGS),mkdir -p "$(LOGS)",:)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -96,15 +95,12 @@ func TestDrainByACluster(t *testing.T) {
 	b, err := newBench(t.Context(), settings{events: 500, size: 2000, only: []string{"cluster"}}, io.Discard)
 	require.NoError(t, err)
 	defer b.close()
-	var f clusterFigures
-	if _, err := b.receive(t.Context(), allDrains[2], func(ctx context.Context, dir string, addresses []string) (_ figures, err error) {
-		f, err = b.clusterDrain(ctx, dir, allDrains[2], addresses)
-		return f.figures, err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if f.Seconds <= 0 || f.CPU <= 0 || f.servers <= 0 {
-		t.Errorf("%+v", f)
+	for name, start := range map[string]starter{"a cluster": b.startCluster, "a bridge alone": b.startAlone} {
+		f, err := b.receiveCluster(t.Context(), allDrains[2], start)
+		require.NoError(t, err)
+		if f.Seconds <= 0 || f.CPU <= 0 || (f.servers > 0) != (name == "a cluster") {
+			t.Errorf("%s: %+v", name, f)
+		}
 	}
 }
 
@@ -120,13 +116,13 @@ func TestTablesContainEveryRow(t *testing.T) {
 	r.Backlog = []backlogRow{{Run: "after a kill", Events: 7654, Open: 0.25, Ready: 0.75, Seconds: 33.1, Anon: 60 << 20, Standing: 51 << 20, File: 3210 << 20}}
 	r.IdlePolls = []idleRow{{Known: 4321, Polls: 9, CPU: 0.75}}
 	r.Cluster = &clusterReport{
-		Drains: []clusterDrainRow{{title: "to a cluster", Rate: spread{Median: 2468}}}, Latency: latencyRow{Detections: 88, P99: 9.75},
+		Drains: []clusterDrainRow{{title: "to a cluster", Rate: spread{Median: 2468}, Alone: spread{Median: 3579}}}, Latency: latencyRow{Detections: 88, P99: 9.75},
 		Idle: clusterIdleRow{Members: 0.031}, Takeover: &clusterTakeoverRow{Appliances: 1357, Anon: []int64{71 << 20, 83 << 20}, Lost: 7.75},
 	}
 	var b strings.Builder
 	require.NoError(t, r.writeTables(&b))
 	for _, want := range []string{"Kafka, zstd", "1234", "617 (617–1234)", "1.00 (1.00–1.50)", "0.50", "2.00", "40", deadAppliance, "77", "1.25", "8765", "99", "456", "after a kill", "7654", "0.25", "33.1", "60", "51", "3210", "4321", "0.75",
-		"ocsf", "4711", "1570", "2.50", "1.25", "to a cluster", "2468", "88", "9.75", "3.1 %", "1357", "[71 83]", "7.8"} {
+		"ocsf", "4711", "1570", "2.50", "1.25", "to a cluster", "2468", "3579", "0.69", "88", "9.75", "3.1 %", "1357", "[71 83]", "7.8"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, &b)
 		}

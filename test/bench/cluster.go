@@ -29,11 +29,13 @@ type clusterReport struct {
 	Takeover *clusterTakeoverRow `json:"takeover"`
 }
 
-// clusterDrainRow is a drain of one appliance by the owner.
+// clusterDrainRow is a drain of one appliance by the owner, compared with that by a bridge without
+// a cluster.
 type clusterDrainRow struct {
 	Name    string `json:"name"`
 	Events  int    `json:"events"`
 	Rate    spread `json:"events_per_second"`
+	Alone   spread `json:"events_per_second_without_cluster"`
 	CPU     spread `json:"cpu_seconds"`         // of all members
 	Servers spread `json:"servers_cpu_seconds"` // of all NATS servers
 	Anon    int64  `json:"rss_anon"`            // the highest of a member, in all runs
@@ -76,20 +78,24 @@ func (b *bench) clusters(ctx context.Context, r *report) error {
 			continue
 		}
 		drained := clusterDrainRow{Name: d.name, Events: b.events, title: d.title}
-		var rates, cpu, servers []float64
+		var rates, alone, cpu, servers []float64
 		for n := range b.runs {
 			b.say("a cluster, %s: run %d of %d", d.title, n+1, b.runs)
-			var f clusterFigures
-			if _, err := b.receive(ctx, d, func(ctx context.Context, dir string, addresses []string) (_ figures, err error) {
-				f, err = b.clusterDrain(ctx, dir, d, addresses)
-				return f.figures, err
-			}); err != nil {
-				return fmt.Errorf("%s: %w", d.title, err)
+			for _, start := range []starter{b.startAlone, b.startCluster} {
+				f, err := b.receiveCluster(ctx, d, start)
+				if err != nil {
+					return fmt.Errorf("%s: %w", d.title, err)
+				}
+				rate := float64(b.events) / f.Seconds
+				if f.servers == 0 {
+					alone = append(alone, rate)
+					continue
+				}
+				rates, cpu, servers = append(rates, rate), append(cpu, f.CPU), append(servers, f.servers)
+				drained.Anon = max(drained.Anon, f.Anon)
 			}
-			rates, cpu, servers = append(rates, float64(b.events)/f.Seconds), append(cpu, f.CPU), append(servers, f.servers)
-			drained.Anon = max(drained.Anon, f.Anon)
 		}
-		drained.Rate, drained.CPU, drained.Servers = spreadOf(rates), spreadOf(cpu), spreadOf(servers)
+		drained.Rate, drained.Alone, drained.CPU, drained.Servers = spreadOf(rates), spreadOf(alone), spreadOf(cpu), spreadOf(servers)
 		row.Drains = append(row.Drains, drained)
 	}
 	for _, part := range []struct {
@@ -123,8 +129,20 @@ type clusterFigures struct {
 	servers float64
 }
 
-// clusterDrain starts a cluster and then the appliance, whose detections a member delivers.
-func (b *bench) clusterDrain(ctx context.Context, dir string, d drain, addresses []string) (f clusterFigures, err error) {
+// starter starts bridges, and waits until one of them delivers.
+type starter func(ctx context.Context, dir string, sinks []map[string]any, appliances ...map[string]any) (*cluster, error)
+
+// receiveCluster runs a drain as receive does.
+func (b *bench) receiveCluster(ctx context.Context, d drain, start starter) (f clusterFigures, err error) {
+	_, err = b.receive(ctx, d, func(ctx context.Context, dir string, addresses []string) (_ figures, err error) {
+		f, err = b.clusterDrain(ctx, dir, d, addresses, start)
+		return f.figures, err
+	})
+	return f, err
+}
+
+// clusterDrain starts bridges and then the appliance, whose detections one of them delivers.
+func (b *bench) clusterDrain(ctx context.Context, dir string, d drain, addresses []string, start starter) (f clusterFigures, err error) {
 	ports, release, err := loopback.Ports(1)
 	if err != nil {
 		return f, err
@@ -137,7 +155,7 @@ func (b *bench) clusterDrain(ctx context.Context, dir string, d drain, addresses
 	for i, t := range d.targets {
 		sinks[i] = t.sink(addresses[i])
 	}
-	c, err := b.startCluster(ctx, dir, sinks, hq)
+	c, err := start(ctx, dir, sinks, hq)
 	if err != nil {
 		return f, err
 	}
@@ -258,9 +276,9 @@ func (b *bench) clusterTakeover(ctx context.Context, dir string) (*clusterTakeov
 	return row, c.stop()
 }
 
-// cluster is a cluster of bridges and the NATS servers that store its state.
+// cluster is a cluster of bridges and the NATS servers that store its state, or a bridge alone.
 type cluster struct {
-	servers *natscluster.Cluster
+	servers *natscluster.Cluster // nil: there is no cluster
 	members []*service
 }
 
@@ -272,6 +290,15 @@ func (b *bench) startCluster(ctx context.Context, dir string, sinks []map[string
 		return nil, errors.Join(err, c.stop())
 	}
 	return c, nil
+}
+
+// startAlone starts a bridge without a cluster.
+func (b *bench) startAlone(ctx context.Context, dir string, sinks []map[string]any, appliances ...map[string]any) (*cluster, error) {
+	s, err := b.startBridge(ctx, dir, configuration(dir, sinks, appliances...))
+	if err != nil {
+		return nil, err
+	}
+	return &cluster{members: []*service{s}}, s.awaitOpen(ctx)
 }
 
 func (b *bench) openCluster(ctx context.Context, c *cluster, dir string, sinks, appliances []map[string]any) (err error) {
@@ -342,6 +369,9 @@ func (c *cluster) stop() error {
 func (c *cluster) cpu() (members, servers time.Duration) {
 	for _, m := range c.members {
 		members += process.CPU(m.cmd.Process.Pid)
+	}
+	if c.servers == nil {
+		return members, 0
 	}
 	for _, s := range c.servers.Nodes {
 		servers += process.CPU(s.PID())

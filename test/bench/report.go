@@ -176,9 +176,9 @@ func (r *report) writeTables(w io.Writer) error {
 // writeTables writes the results of a cluster.
 func (c *clusterReport) writeTables(t io.Writer) {
 	fmt.Fprintf(t, "\nA cluster of %d bridges on three NATS servers that sync every write\n", c.Members)
-	fmt.Fprintln(t, "DRAIN OF ONE APPLIANCE\tEVENTS\tEVENTS/S\tCPU S\tOF NATS SERVERS\tRSSANON MIB")
+	fmt.Fprintln(t, "DRAIN OF ONE APPLIANCE\tEVENTS\tEVENTS/S\tWITHOUT A CLUSTER\t×\tCPU S\tOF NATS SERVERS\tRSSANON MIB")
 	for _, d := range c.Drains {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\n", d.title, d.Events, d.Rate.text("%.0f"), d.CPU.text("%.2f"), d.Servers.text("%.2f"), mebibytes(d.Anon))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%.2f\t%s\t%s\t%s\n", d.title, d.Events, d.Rate.text("%.0f"), d.Alone.text("%.0f"), ratio(d.Rate, d.Alone), d.CPU.text("%.2f"), d.Servers.text("%.2f"), mebibytes(d.Anon))
 	}
 	fmt.Fprintln(t, "\nLATENCY, DETECTIONS\tMEDIAN MS\tP99 MS\tMAX MS")
 	fmt.Fprintf(t, "%d\t%.2f\t%.2f\t%.2f\n", c.Latency.Detections, c.Latency.Median, c.Latency.P99, c.Latency.Max)
