@@ -9,12 +9,15 @@ import (
 // These servers connect to each other with TLS in both directions. They sync each write to
 // disk, listen for each other only, and accept clients of the bridge on their own machines only.
 //
-//	embedded:
-//	  peers: ["bridge-1.example:6222", "bridge-2.example:6222", "bridge-3.example:6222"]
-//	  tls:
-//	    cert_file: /etc/ndrbridge/member.crt
-//	    key_file: /etc/ndrbridge/member.key
-//	    ca_file: /etc/ndrbridge/members-ca.crt
+//	cluster:
+//	  name: prod
+//	  nats:
+//	    embedded:
+//	      peers: ["bridge-1.example:6222", "bridge-2.example:6222", "bridge-3.example:6222"]
+//	      tls:
+//	        cert_file: /etc/ndrbridge/member.crt
+//	        key_file: /etc/ndrbridge/member.key
+//	        ca_file: /etc/ndrbridge/members-ca.crt
 type Embedded struct {
 	// Listen is the address, host:port, at which this member's server listens for those of
 	// the other members.

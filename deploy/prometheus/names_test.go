@@ -75,9 +75,6 @@ func unknown(metrics map[string]metric, expr string, texts ...string) []string {
 			problems = append(problems, "there is no metric "+s[1])
 		}
 		labels = append(labels, m.labels...)
-		if !strings.HasPrefix(s[1], "ndrbridge_cluster_") && !strings.HasPrefix(s[1], "ndrbridge_config_") {
-			labels = append(labels, "shard") // a member of a cluster adds it to all but its own metrics
-		}
 		for _, l := range matcher.FindAllStringSubmatch(s[2], -1) {
 			if !slices.Contains(append([]string{"job", "instance"}, m.labels...), l[1]) {
 				problems = append(problems, s[1]+" has no label "+l[1])
@@ -105,7 +102,6 @@ func unknown(metrics map[string]metric, expr string, texts ...string) []string {
 func TestUnknown(t *testing.T) {
 	metrics := map[string]metric{
 		"ndrbridge_lag":          {kind: "gauge", labels: []string{"sink"}},
-		"ndrbridge_cluster_size": {kind: "gauge"},
 		"ndrbridge_send_seconds": {kind: "histogram", labels: []string{"sink"}},
 	}
 	for _, c := range []struct {
@@ -117,8 +113,6 @@ func TestUnknown(t *testing.T) {
 		{"a histogram's suffix on a gauge", `ndrbridge_lag_count`, "", "there is no metric ndrbridge_lag_count"},
 		{"an unknown label", `ndrbridge_lag{stream="x"}`, "", "ndrbridge_lag has no label stream"},
 		{"an unknown label in a grouping", `max by (stream) (ndrbridge_lag)`, "", "nothing in it has the label stream"},
-		{"the shard of a metric", `max by (shard) (ndrbridge_lag)`, "{{shard}}", ""},
-		{"the shard of a metric of the member", `max by (shard) (ndrbridge_cluster_size)`, "", "nothing in it has the label shard"},
 		{"an unknown label in an alert", `ndrbridge_lag > 1`, "The stream {{ $labels.stream }}.", "it has no label stream to be shown"},
 		{"an unknown label in a legend", `ndrbridge_lag`, "{{sink}} {{class}}", "it has no label class to be shown"},
 	} {

@@ -37,8 +37,8 @@ in [prometheus.yaml](../deploy/prometheus/prometheus.yaml). Series of removed so
 sinks disappear after a reload. A name that ends in ` + "`_total`" + `
 is a counter, others are gauges or histograms. Counters start at 0 when the bridge starts, except
 ` + "`ndrbridge_sink_skipped_total`" + `, which the state keeps. The metrics
-of a cluster and its shards are those of a member of a [cluster](cluster.md) alone; its other
-metrics, except those of the configuration, have the label ` + "`shard`" + ` too, and describe the shards that it owns. The alerts on these
+of a cluster are those of its members alone, and a standby of a [cluster](cluster.md) has none of
+appliances, sinks, tickets and the state. The alerts on these
 metrics are in [rules.yaml](../deploy/prometheus/rules.yaml) and the [runbook](runbook.md).
 
 `)

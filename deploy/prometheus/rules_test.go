@@ -67,3 +67,30 @@ func TestEveryAlertIsDocumentedAndTested(t *testing.T) {
 		t.Errorf("the run book has the sections\n%q\nand the alerts are\n%q", sections, alerts)
 	}
 }
+
+// TestEveryFailureOfAClusterHasAnAlert binds the table of failures in docs/cluster.md to the alerts:
+// each row names one, and each alert of the cluster is in a row.
+func TestEveryFailureOfAClusterHasAnAlert(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, "../../docs/cluster.md"), "| failure | what happens |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	all := rules(t)
+	named := regexp.MustCompile(`\[(Ndrbridge\w+)\]\(runbook\.md#(\w+)\)`)
+	var used []string
+	for i, row := range strings.Split(table, "\n")[2:] {
+		alerts := named.FindAllStringSubmatch(row, -1)
+		if len(alerts) == 0 {
+			t.Errorf("row %d names no alert: %s", i+1, row)
+		}
+		for _, a := range alerts {
+			used = append(used, a[1])
+			if a[2] != strings.ToLower(a[1]) || !slices.ContainsFunc(all, func(r rule) bool { return r.Alert == a[1] }) {
+				t.Errorf("row %d names %s, which is no alert", i+1, a[0])
+			}
+		}
+	}
+	for _, r := range all {
+		if strings.Contains(r.Alert, "Cluster") && !slices.Contains(used, r.Alert) {
+			t.Errorf("no row names %s", r.Alert)
+		}
+	}
+}

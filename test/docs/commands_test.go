@@ -8,12 +8,13 @@ func isOfCluster(s statement) bool { return strings.HasPrefix(s.text, "ndrbridge
 // ofCluster and ofBridge are the readings of the examples in the reference of commands.
 var ofCluster = reading{
 	document: "docs/commands.md", slow: true, part: isOfCluster,
-	config: fixed(members + clusterOfThree),
+	config: fixed(listening + members + clusterOfThree),
 	setup:  single + both,
 	before: []preparation{
 		{"ndrbridge cluster handover", both},
+		{"ndrbridge cluster export single.db", stopped + "cp ndrbridge.db /var/lib/ndrbridge/state.db"},
 		{"ndrbridge cluster init", stopped + "sed -i 's/name: prod/name: new/; s/ndrbridge.db/new.db/' ndrbridge.yaml"},
-		{"ndrbridge cluster adopt", stopped + "sed -i 's/name: prod/name: other/; s/ndrbridge.db/other.db/' ndrbridge.yaml"},
+		{"ndrbridge cluster init --adopt", "sed -i 's/name: new/name: other/; s/new.db/other.db/' ndrbridge.yaml"},
 		{"ndrbridge cluster status", both},
 	},
 	typed: confirmed,
@@ -85,7 +86,7 @@ cluster:
 state: ./ndrbridge.db
 sinks:
 - name: archive
-  file: {path: "./events-{shard}.jsonl"}
+  file: {path: ./events.jsonl}
 `
 
 // stopped stops both members.
@@ -93,15 +94,15 @@ const stopped = `
 { stop; kill $second; wait $second; true; } 2>/dev/null
 `
 
-// both starts two members and waits until each shard has an owner and a follower.
+// both starts two members and waits until one owns the log and the other one follows it.
 const both = stopped + `
 cp members.yaml ndrbridge.yaml
-export NDRBRIDGE_CLUSTER_MEMBER=bridge-1
+export NDRBRIDGE_CLUSTER_MEMBER=bridge-1 NDRBRIDGE_ADMIN_ADVERTISE=http://127.0.0.1:9600
 for try in $(seq 30); do [ -f created ] && break; ndrbridge cluster init && touch created || sleep 1; done; [ -f created ] || return 1
 start
-NDRBRIDGE_CLUSTER_MEMBER=bridge-2 NDRBRIDGE_STATE=second.db NDRBRIDGE_ADMIN_LISTEN=second.example:9600 ndrbridge run >second.log 2>&1 &
+NDRBRIDGE_CLUSTER_MEMBER=bridge-2 NDRBRIDGE_STATE=second.db NDRBRIDGE_ADMIN_LISTEN=second.example:9600 NDRBRIDGE_ADMIN_ADVERTISE=http://second.example:9600 ndrbridge run >second.log 2>&1 &
 second=$!
-until ndrbridge cluster status --json | jq -e '[.shards[] | select(.owner != null and (.followers | length) > 0)] | length == 16' >/dev/null; do
+until ndrbridge cluster status --json | jq -e '.owner != null and ([.members[] | select(.ready)] | length) == 2' >/dev/null; do
 	kill -0 $bridge $second || { cat bridge.log second.log; return 1; }
 	sleep 0.1
 done

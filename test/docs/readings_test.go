@@ -36,6 +36,7 @@ var excluded = []exclusion{
 	{"docker", "it needs Docker; tests of deploy load the files of compose, and the workflow builds the image", ""},
 	{"kubectl", "it needs a cluster; deploy/check compares the resources with the schemas of Kubernetes", ""},
 	{"ndrbridge cluster recover", "it needs NATS servers that lost data; tests of bridge recover", ""},
+	{"nats stream", "it needs the command line of NATS, and NATS servers that lost data", ""},
 	{"az ", "it needs Azure; tests of deploy/sentinel check the templates", ""},
 	{"helm", "it needs a cluster; deploy/check renders the chart and compares it with these schemas", ""},
 }
@@ -66,7 +67,7 @@ const lake = `
 `
 
 // members is the rest of the configuration of a cluster's members.
-const members = listening + `
+const members = `
 appliances:
 - name: hq
   url: https://sensor.example
@@ -77,7 +78,7 @@ appliances:
 
 func clustered(t *testing.T, d docs.Document) string {
 	t.Helper()
-	return members + blockOf(t, d, "cluster:\n  name: prod")
+	return members + strings.Replace(blockOf(t, d, "cluster:\n  name: prod"), "0.0.0.0:", "127.0.0.1:", 1)
 }
 
 // sinksOf returns the sinks of the block of a document that has a text, to be added to those
@@ -126,7 +127,7 @@ done
 // confirmed answers the questions that a command asks at a terminal.
 var confirmed = []substitution{
 	{"ndrbridge state forget", "ndrbridge state forget --yes"},
-	{"ndrbridge cluster adopt", "ndrbridge cluster adopt --yes"},
+	{"ndrbridge cluster init --adopt", "ndrbridge cluster init --yes --adopt"},
 }
 
 var readings = []reading{
@@ -201,8 +202,9 @@ curl -fsS -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" 
 		setup: single,
 		before: []preparation{
 			{"ndrbridge cluster status", "start"},
-			{"tar -xf ndrbridge.tar", "tar -cf ndrbridge.tar members.yaml"},
-			{"ndrbridge cluster adopt", "stop; sed -i 's/name: prod/name: other/; s/^state:.*/state: other.db/' ndrbridge.yaml"},
+			{"ndrbridge cluster init --adopt", "stop; sed -i 's/name: prod/name: other/; s/^state:.*/state: other.db/' ndrbridge.yaml"},
+			{"ndrbridge cluster export /var/lib/ndrbridge/single.db", "start"},
+			{"ndrbridge cluster export single.db", "stop; cp other.db /var/lib/ndrbridge/state.db"},
 		},
 		typed: confirmed,
 	},
