@@ -13,6 +13,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/internal/lease"
 	"ndrbridge/test/replicatedtest"
 	"ndrbridge/test/require"
 )
@@ -181,5 +182,47 @@ func TestManyStandbysAndOneOwner(t *testing.T) {
 		s.roles(t)
 		s.checkLog()
 		s.judge(t)
+	})
+}
+
+// lateStream is a stream whose messages take long to arrive.
+type lateStream struct{ replicated.Stream }
+
+func (s lateStream) Follow(ctx context.Context, from uint64, yield func(uint64, replicated.Message) error) error {
+	if !sleep(ctx, lease.System(), testTerm/12) {
+		return ctx.Err()
+	}
+	return s.Stream.Follow(ctx, from, yield)
+}
+
+// TestMessagesThatArriveLateAreNotLost: members that are all started at once with their copies hear
+// from the leader of the log before they read a message.
+func TestMessagesThatArriveLateAreNotLost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := startCluster(t, 3, func(o Options) Options {
+			open := o.Storage
+			o.Storage = func(ctx context.Context, generation uint64, create bool) (Storage, error) {
+				st, err := open(ctx, generation, create)
+				st.Stream = lateStream{st.Stream}
+				return st, err
+			}
+			return withoutSnapshots(o)
+		})
+		time.Sleep(testTerm)
+		for _, m := range s.members {
+			m.crash()
+		}
+		for _, m := range s.members {
+			m.start()
+		}
+		for range 20 {
+			time.Sleep(testTerm / 10)
+			for _, m := range s.members {
+				if r := m.node().Report(); r.Lost {
+					t.Fatalf("%s: %s", m.name, r.Error)
+				}
+			}
+		}
+		s.roles(t)
 	})
 }
