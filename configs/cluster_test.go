@@ -120,7 +120,7 @@ func TestHash(t *testing.T) {
 		{"a literal secret", "secret: secretive", "secret: another-one", true},
 		{"the cluster", "name: prod", "name: test", false},
 		{"the replicas", "replicas: 1", "replicas: 2", false},
-		{"the servers", "n:4222\"}}\nstate", "m:4222\"}}\nstate", false},
+		{"the servers", "n:4222\"}}\nstate", "m:4222\"}}\nstate", true},
 		{"an appliance", "{name: e,", "{name: f,", false},
 		{"a sink", "rate_limit: 100", "rate_limit: 101", false},
 		{"the heartbeat", "heartbeat: 1m", "heartbeat: 2m", false},
