@@ -191,7 +191,7 @@ is complete, so the disk must have space for both. The bridge must be stopped.`,
 				return err
 			}
 			if config.Cluster.Enabled() {
-				return fmt.Errorf("the state of a cluster is in NATS, and the files %s.NN are copies: to get their space back, stop the bridge, delete them, and start it again", config.State)
+				return fmt.Errorf("the state of a cluster is in NATS, and %s is a copy: to get its space back, stop the bridge, delete it, and start the bridge again", config.State)
 			}
 			var before, after int64
 			err = terminal.NewProgress(c.stderr).While(func(since time.Duration) string {

@@ -31,6 +31,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- $admin := dict "listen" ":9600" -}}
 {{- if not (.Values.config.admin | default dict).token }}{{ $_ := set $admin "token_file" "/run/secrets/ndrbridge/admin-token" }}{{ end -}}
 {{- $own := dict "state" "/var/lib/ndrbridge/ndrbridge.db" "log" (dict "format" "json") "admin" $admin -}}
+{{- if include "ndrbridge.clustered" . }}{{ $_ := set $own "reload" (dict "watch" "30s") }}{{ end -}}
 {{- mergeOverwrite $own (deepCopy .Values.config) | toYaml }}
 {{- end }}
 
@@ -51,8 +52,11 @@ metadata:
     {{- include "ndrbridge.labels" . | nindent 4 }}
     {{- with .Values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
   annotations:
-    # A change of the configuration restarts the bridge.
+    {{- if not (include "ndrbridge.clustered" .) }}
+    # A change of the configuration restarts the bridge. Members of a cluster load it instead: one
+    # with another configuration than the owner's is not ready, and a StatefulSet would wait for it.
     checksum/config: {{ include "ndrbridge.config" . | sha256sum }}
+    {{- end }}
     {{- with .Values.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
 spec:
   serviceAccountName: {{ include "ndrbridge.serviceAccount" . }}
@@ -102,6 +106,12 @@ spec:
       args: [run]
       env:
         - {name: NDRBRIDGE_CONFIG, value: /etc/ndrbridge/ndrbridge.yaml}
+        {{- if and (include "ndrbridge.clustered" .) (not (.Values.config.admin | default dict).advertise) }}
+        # The other members reach this one by the name of its pod.
+        - {name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+        - {name: NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
+        - {name: NDRBRIDGE_ADMIN_ADVERTISE, value: "{{ ternary "https" "http" (hasKey (.Values.config.admin | default dict) "tls") }}://$(POD).{{ include "ndrbridge.name" . }}.$(NAMESPACE).svc:{{ include "ndrbridge.port" . }}"}
+        {{- end }}
         {{- with .Values.env }}{{ toYaml . | nindent 8 }}{{ end }}
       {{- with .Values.envFrom }}
       envFrom: {{- toYaml . | nindent 8 }}
