@@ -40,30 +40,37 @@ func (s *Store) Read(ctx context.Context, after uint64, max Batch) ([]Record, er
 	}
 	var records []Record
 	err := s.view(ctx, func(tx *bolt.Tx) error {
+		var keys, values [][]byte
 		size := 0
 		cursor := tx.Bucket(journalBucket).Cursor()
-		for key, value := cursor.Seek(encode(after + 1)); key != nil && max.admits(len(records), size, len(value)); key, value = cursor.Next() {
-			r, err := recordOf(key, value)
+		for key, value := cursor.Seek(encode(after + 1)); key != nil && max.admits(len(keys), size, len(value)); key, value = cursor.Next() {
+			keys, values, size = append(keys, key), append(values, value), size+len(value)
+		}
+		records = make([]Record, 0, len(keys))
+		owned := make([]byte, 0, size) // one allocation for all events
+		for i, key := range keys {
+			start := len(owned)
+			owned = append(owned, values[i]...)
+			r, err := recordOf(key, owned[start:len(owned):len(owned)])
 			if err != nil {
 				return err
 			}
 			records = append(records, r)
-			size += len(value)
 		}
 		return nil
 	})
 	return records, wrapf(err, "read the journal after %d", after)
 }
 
-// recordOf returns a copy of an entry of the journal.
+// recordOf returns an entry of the journal, which retains value.
 func recordOf(key, value []byte) (Record, error) {
 	m, err := parseMark(key)
 	if err != nil {
 		return Record{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	e, err := eventOf(value)
+	e, err := parseEvent(value)
 	if err != nil {
-		return Record{}, fmt.Errorf("event %d: %w", m.seq, err)
+		return Record{}, fmt.Errorf("%w: event %d: %w", ErrDamaged, m.seq, err)
 	}
 	return Record{Seq: m.seq, Event: e}, nil
 }
@@ -234,7 +241,7 @@ func (s *Store) SearchJournal(ctx context.Context, before uint64, by Search) (fo
 			found.Looked += int64(len(value))
 			found.First, found.Recorded = m.seq, time.UnixMilli(j.recordedBy(m.seq, m.recorded)).UTC()
 			if selected {
-				r, err := recordOf(key, value)
+				r, err := recordOf(key, bytes.Clone(value))
 				if err != nil {
 					return err
 				}

@@ -21,6 +21,11 @@ type deliveryBatch struct {
 	held     map[string]bool // ordering keys of the held entries
 }
 
+// newDeliveryBatch returns an empty batch with space for n records.
+func newDeliveryBatch(n int) *deliveryBatch {
+	return &deliveryBatch{entries: make([]batchEntry, 0, n), events: make([]transform.Event, 0, n)}
+}
+
 // entryState is the state of the delivery of a batch's entry.
 type entryState int
 

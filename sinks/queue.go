@@ -125,8 +125,8 @@ func (q *journalQueue) behind(ctx context.Context, after checkpoint.Parked, max 
 
 // read returns the records after the number after, as many as max allows.
 func (q *journalQueue) read(ctx context.Context, after uint64, max checkpoint.Batch) (*deliveryBatch, error) {
-	b := new(deliveryBatch)
 	records, err := q.journal.Read(ctx, after, max)
+	b := newDeliveryBatch(len(records))
 	for _, r := range records {
 		q.add(b, checkpoint.Parked{Redelivered: checkpoint.Redelivered{Record: r, Key: checkpoint.DeadKey(r.Seq)}})
 	}
@@ -208,7 +208,7 @@ func (q *redeliveryQueue) behind(ctx context.Context, after checkpoint.Parked, m
 }
 
 func (q *redeliveryQueue) batch(records []checkpoint.Redelivered) *deliveryBatch {
-	b := new(deliveryBatch)
+	b := newDeliveryBatch(len(records))
 	for _, r := range records {
 		q.add(b, checkpoint.Parked{Redelivered: r})
 	}
