@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
 	"github.com/segmentio/kafka-go/compress"
-	kafkazstd "github.com/segmentio/kafka-go/compress/zstd"
 	"github.com/segmentio/kafka-go/protocol"
 
 	"ndrbridge/transform"
@@ -109,35 +109,48 @@ func (e *encoder) record(event transform.Event) (r protocol.Record, size int) {
 	return r, size + len(event.PartitionKey) + len(value) + maxRecordHead
 }
 
-// zstdCodec is kafka-go's codec with a small window: detections resemble their neighbours, so that
-// kafka-go's of 8 MiB costs memory and time and saves almost nothing.
-type zstdCodec struct {
-	kafkazstd.Codec
-	writers sync.Pool // of *zstdWriter
+// codec is a codec of kafka-go whose writers have other options.
+type codec struct {
+	compress.Codec
+	writers sync.Pool // of resetter
 }
 
-func init() { compress.Codecs[compress.Zstd] = &zstdCodec{} }
+type resetter interface {
+	io.WriteCloser
+	Reset(io.Writer)
+}
+
+// init makes the memory of compression small: detections resemble their neighbours, so that
+// zstd's window of 8 MiB and lz4's blocks of 4 MiB cost memory and time and save almost nothing. A
+// batch has a checksum of its own.
+func init() {
+	compress.Codecs[compress.Zstd] = &codec{Codec: compress.Codecs[compress.Zstd], writers: sync.Pool{New: func() any {
+		z, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+			zstd.WithWindowSize(256<<10), zstd.WithEncoderCRC(false)) // the options are valid
+		return z
+	}}}
+	compress.Codecs[compress.Lz4] = &codec{Codec: compress.Codecs[compress.Lz4], writers: sync.Pool{New: func() any {
+		z := lz4.NewWriter(nil)
+		_ = z.Apply(lz4.BlockSizeOption(lz4.Block256Kb), lz4.ChecksumOption(false)) // they are valid
+		return z
+	}}}
+}
 
 // NewWriter implements compress.Codec.
-func (c *zstdCodec) NewWriter(w io.Writer) io.WriteCloser {
-	z, ok := c.writers.Get().(*zstdWriter)
-	if !ok {
-		encoder, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-			zstd.WithWindowSize(256<<10), zstd.WithEncoderCRC(false)) // the options are valid
-		z = &zstdWriter{encoder, &c.writers}
-	}
+func (c *codec) NewWriter(w io.Writer) io.WriteCloser {
+	z := c.writers.Get().(resetter)
 	z.Reset(w)
-	return z
+	return &writer{z, &c.writers}
 }
 
-// zstdWriter returns to its pool when it is closed.
-type zstdWriter struct {
-	*zstd.Encoder
+// writer returns to its pool when it is closed.
+type writer struct {
+	resetter
 	pool *sync.Pool
 }
 
 // Close implements io.Closer.
-func (z *zstdWriter) Close() error {
-	defer z.pool.Put(z)
-	return z.Encoder.Close()
+func (w *writer) Close() error {
+	defer w.pool.Put(w.resetter)
+	return w.resetter.Close()
 }
