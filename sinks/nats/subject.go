@@ -8,21 +8,21 @@ import (
 // token returns subject with "_" in place of empty tokens and of characters that are not
 // allowed in a token.
 func token(subject string) string {
+	subject = strings.Map(func(c rune) rune {
+		if c <= ' ' || c == 0x7f || c == '*' || c == '>' {
+			return '_'
+		}
+		return c
+	}, subject)
+	if !strings.Contains("."+subject+".", "..") {
+		return subject // usually
+	}
 	tokens := strings.Split(subject, ".")
 	for i, text := range tokens {
-		b := []byte(cmp.Or(text, "_"))
-		for j := range b {
-			if !allowed(b[j]) {
-				b[j] = '_'
-			}
-		}
-		tokens[i] = string(b)
+		tokens[i] = cmp.Or(text, "_")
 	}
 	return strings.Join(tokens, ".")
 }
-
-// allowed reports whether c may be part of a token.
-func allowed(c byte) bool { return c > ' ' && c != 0x7f && c != '*' && c != '>' }
 
 // filter returns the narrowest subject with wildcards that matches all subjects of a
 // template. filled is the template filled with "*".
