@@ -315,7 +315,6 @@ func (n *Node) mayTry() bool {
 func (n *Node) NotReady() (reasons []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	now := n.o.Clock.Now()
 	switch {
 	case n.problem.err != nil:
 		return []string{n.problem.err.Error()}
@@ -326,13 +325,22 @@ func (n *Node) NotReady() (reasons []string) {
 	case n.replica == nil:
 		return nil
 	}
-	if silent := now - n.heardAt; silent > n.o.Term/2 {
+	if silent := n.unheard(); silent > 0 {
 		reasons = append(reasons, fmt.Sprintf("the NATS servers of the cluster have not answered for %s", silent.Round(time.Second)))
 	}
 	if owner := n.replica.Status().About; n.differs(owner.Version, owner.Config) {
 		reasons = append(reasons, fmt.Sprintf("its configuration differs from that of the owner, %s: give all members the same one", owner.Member))
 	}
 	return reasons
+}
+
+// unheard returns for how long the servers have not answered a standby, if that is too long for it
+// to take the log; 0: it is not. The mutex is held.
+func (n *Node) unheard() time.Duration {
+	if silent := n.o.Clock.Now() - n.heardAt; silent > n.o.Term/2 {
+		return silent
+	}
+	return 0
 }
 
 // differs reports whether a member of a version has another configuration than this one.

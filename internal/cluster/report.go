@@ -75,7 +75,7 @@ func (n *Node) Report() Report {
 		f := n.replica.Status()
 		r.at(n.replica.file.At())
 		r.Reaches = n.reaches
-		r.CaughtUp, r.LogBytes, r.Snapshot = caughtUp(f), f.LogBytes, f.Snapshot.Time
+		r.CaughtUp, r.LogBytes, r.Snapshot = caughtUp(f) && n.unheard() == 0, f.LogBytes, f.Snapshot.Time
 		if f.Last > f.Applied {
 			r.Behind = f.Last - f.Applied
 		}

@@ -120,8 +120,12 @@ func TestMembersThatLoseNATSSaySoWithinALease(t *testing.T) {
 			t.Helper()
 			n := 0
 			for _, m := range s.members {
-				if strings.Contains(exposition(t, registries[m.name]), "\nndrbridge_cluster_owner 1\n") {
+				metrics := exposition(t, registries[m.name])
+				if strings.Contains(metrics, "\nndrbridge_cluster_owner 1\n") {
 					n++
+				}
+				if strings.Contains(metrics, "\nndrbridge_cluster_following 1\n") != ready {
+					t.Errorf("%s, the metric of %s says whether it could take the log: %v", when, m.name, !ready)
 				}
 				if c := m.node().Cluster(t.Context()); (c.Owner != "") != (owners > 0) {
 					t.Errorf("%s, %s says that the owner is %q", when, m.name, c.Owner)
