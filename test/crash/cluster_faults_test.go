@@ -103,7 +103,7 @@ func (s *clusterScene) permits(t *testing.T, step clusterStep) bool {
 	case stallSink:
 		return !slices.ContainsFunc(s.open, func(f *openFault) bool { return f.fault == stallSink })
 	case restartAll:
-		return !slices.ContainsFunc(s.members, func(m *clusterMember) bool { return m.bridge == nil || m.paused })
+		return !slices.ContainsFunc(s.members, func(m *clusterMember) bool { return m.bridge == nil || m.paused || m.full })
 	case cutSink:
 		return !slices.ContainsFunc(s.open, func(f *openFault) bool { // all bridges share the proxy of Kafka
 			return f.fault == cutSink && f.peer == step.peer
@@ -117,12 +117,12 @@ func (s *clusterScene) permits(t *testing.T, step clusterStep) bool {
 	}
 	disturbed := 0
 	for _, other := range s.members {
-		if other != m && (other.bridge == nil || other.paused || other.isolated) {
+		if other != m && (other.bridge == nil || other.paused || other.isolated || other.full) {
 			disturbed++
 		}
 	}
 	// A process that has just been started may not handle SIGTERM yet.
-	ready := m.bridge != nil && !m.paused && (step.fault != stopBridge || s.owners.works(m))
+	ready := m.bridge != nil && !m.paused && !m.full && (step.fault != stopBridge || s.owners.works(m))
 	return ready && disturbed < clusterMembers-1
 }
 
@@ -157,6 +157,10 @@ func (s *clusterScene) inflict(t *testing.T, step clusterStep, m *clusterMember)
 			m.signal(t, syscall.SIGCONT)
 			m.paused, m.since = false, time.Now()
 		}
+	case fillDisk:
+		free := m.bridge.limitFiles(t, filepath.Join(m.folder, "state.db"), 1000)
+		m.full = true
+		return func(*testing.T) { free(); m.full = false }
 	case deleteFolder:
 		m.kill(t)
 		m.deleteFiles(t)

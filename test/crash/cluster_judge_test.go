@@ -116,10 +116,12 @@ func (s *clusterScene) explained(sink int) int {
 
 // takeovers returns the faults after which the log had no owner for too long. It judges those with
 // no other at the same time which lasted long enough, and logs by kind of fault how long it took
-// until the log was taken, and until the next owner appended its first record.
+// until the log was taken, and until the next owner appended its first record; the same of all owners
+// that were killed, whatever else happened.
 func (s *clusterScene) takeovers(t *testing.T) (faults []string) {
 	t.Helper()
 	var taken, worked [clusterFaults]durations
+	var killed durations
 	for n, past := range s.past {
 		until := past.at.Add(past.lasts) // when the owner could go on
 		ends := false                    // the fault ends the ownership at once, and for good
@@ -128,11 +130,11 @@ func (s *clusterScene) takeovers(t *testing.T) (faults []string) {
 			until, ends = past.at.Add(time.Hour), true
 		case handOver:
 			until = past.at.Add(takeoverLimit)
-		case pauseBridge, isolate:
+		case pauseBridge, isolate, fillDisk:
 		default:
 			continue
 		}
-		if !past.alone || !past.owned {
+		if !past.owned {
 			continue
 		}
 		limit := past.at.Add(takeoverLimit)
@@ -142,6 +144,15 @@ func (s *clusterScene) takeovers(t *testing.T) (faults []string) {
 		i := slices.IndexFunc(s.log.takes, func(t take) bool {
 			return t.at.After(past.at) && (ends || t.member() != past.victim)
 		})
+		switch past.fault {
+		case killBridge, deleteFolder, operate:
+			if i >= 0 && !s.log.takes[i].works.IsZero() {
+				killed = append(killed, s.log.takes[i].works.Sub(past.at))
+			}
+		}
+		if !past.alone {
+			continue
+		}
 		if i >= 0 && s.log.takes[i].at.Before(until) {
 			taken[past.fault] = append(taken[past.fault], s.log.takes[i].at.Sub(past.at))
 			if works := s.log.takes[i].works; !works.IsZero() {
@@ -158,6 +169,7 @@ func (s *clusterScene) takeovers(t *testing.T) (faults []string) {
 			t.Logf("%s: %d takeovers; the take %v; the first record %v", kind, len(taken[kind]), taken[kind], worked[kind])
 		}
 	}
+	t.Logf("%d owners were killed, also amid other faults; the first record %v", len(killed), killed)
 	return faults
 }
 
@@ -170,7 +182,9 @@ func (d durations) String() string {
 		return "never"
 	}
 	sorted := slices.Sorted(slices.Values(d))
-	at := func(percent int) time.Duration { return sorted[(len(sorted)-1)*percent/100].Round(time.Millisecond) }
+	at := func(percent int) time.Duration {
+		return sorted[((len(sorted)-1)*percent+99)/100].Round(time.Millisecond)
+	}
 	return fmt.Sprintf("after %v to %v, median %v, 90 %% within %v", at(0), at(100), at(50), at(90))
 }
 

@@ -27,6 +27,7 @@ const (
 	restartAll                       // SIGKILL of all bridges at once, and a new start
 	operate                          // SIGKILL of a bridge, and commands to reload and to hand over meanwhile
 	handOver                         // a command to hand over
+	fillDisk                         // a bridge can store nothing
 	clusterFaults
 )
 
@@ -36,7 +37,7 @@ func (f clusterFault) String() string {
 		"kill a bridge", "pause a bridge", "stop a bridge", "kill a NATS server", "cut a route", "cut a bridge from a NATS server",
 		"cut a bridge from all NATS servers", "cut a sink", "cut the appliances", "kill the NATS server that leads", "kill two NATS servers",
 		"pause NATS servers", "stall a receiver", "kill a bridge and delete its folder", "kill all bridges", "kill a bridge, reload and hand over",
-		"hand over",
+		"hand over", "fill a bridge's disk",
 	}[f]
 }
 

@@ -62,6 +62,7 @@ type clusterMember struct {
 	bridge               *bridge        // nil: it does not run
 	since                time.Time      // when it was started, or went on
 	paused, isolated     bool
+	full                 bool // its disk
 }
 
 // newClusterScene starts everything but the bridges.

@@ -62,7 +62,7 @@ func newDisk(t *testing.T) disk {
 	err := syscall.Mount("tmpfs", folder, "tmpfs", 0, fmt.Sprintf("size=%d", size))
 	if err != nil {
 		t.Logf("no disk can be mounted (%v); a limit stands in for it", err)
-		return disk{folder, syscall.EFBIG, func(t *testing.T, b *bridge, state string) func() { return b.limitFiles(t, state) }}
+		return disk{folder, syscall.EFBIG, func(t *testing.T, b *bridge, state string) func() { return b.limitFiles(t, state, 2) }}
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(folder, 0); err != nil {

@@ -52,7 +52,7 @@ func (s *scene) happen(t *testing.T, what incident, b *bridge) (fix func()) {
 	t.Helper()
 	switch what {
 	case diskFull:
-		return b.limitFiles(t, s.state)
+		return b.limitFiles(t, s.state, 2)
 	case natsDown:
 		s.restarts[natsSink]++
 		s.restarts[mirrorSink]++

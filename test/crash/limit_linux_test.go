@@ -10,10 +10,10 @@ import (
 	"unsafe"
 )
 
-// limitFiles limits the size of the bridge's files to half the size of its state, so that a
+// limitFiles limits the size of the bridge's files to a part of the size of its state, so that a
 // write of the state succeeds for some pages and fails for others, as on a disk that fills
 // up. free removes the limit, which ends with the bridge.
-func (b *bridge) limitFiles(t *testing.T, state string) (free func()) {
+func (b *bridge) limitFiles(t *testing.T, state string, part int64) (free func()) {
 	t.Helper()
 	var info os.FileInfo
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -25,7 +25,7 @@ func (b *bridge) limitFiles(t *testing.T, state string) (free func()) {
 			t.Fatal(err)
 		}
 	}
-	limit := syscall.Rlimit{Cur: uint64(info.Size() / 2), Max: ^uint64(0)}
+	limit := syscall.Rlimit{Cur: uint64(info.Size() / part), Max: ^uint64(0)}
 	b.setLimit(t, limit)
 	return func() { limit.Cur = limit.Max; b.setLimit(t, limit) }
 }
