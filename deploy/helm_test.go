@@ -53,16 +53,17 @@ func isCurrent(t *testing.T, file, want string) {
 	}
 }
 
-// TestTheMemoryLimitIsTheSameEverywhere compares what limits the memory of a single bridge.
+// TestTheMemoryLimitIsTheSameEverywhere compares what limits the memory of a bridge.
 func TestTheMemoryLimitIsTheSameEverywhere(t *testing.T) {
 	const want = "512"
 	for file, pattern := range map[string]string{
-		"systemd/ndrbridge.service":       `^MemoryMax=(\d+)M$`,
-		"compose/compose.yaml":            `^    mem_limit: (\d+)m$`,
-		"compose/cluster/compose.yaml":    `^  mem_limit: (\d+)m$`,
-		"kubernetes/base/deployment.yaml": `limits: {memory: (\d+)Mi}$`,
-		"helm/ndrbridge/values.yaml":      `limits: {memory: (\d+)Mi}$`,
-		"../docs/operations.md":           `A\s+limit\s+of\s+(\d+)\s+MiB`,
+		"systemd/ndrbridge.service":           `^MemoryMax=(\d+)M$`,
+		"compose/compose.yaml":                `^    mem_limit: (\d+)m$`,
+		"compose/cluster/compose.yaml":        `^  mem_limit: (\d+)m$`,
+		"kubernetes/base/deployment.yaml":     `limits: {memory: (\d+)Mi}$`,
+		"kubernetes/cluster/statefulset.yaml": `limits: {memory: (\d+)Mi}$`,
+		"helm/ndrbridge/values.yaml":          `limits: {memory: (\d+)Mi}$`,
+		"../docs/operations.md":               `A\s+limit\s+of\s+(\d+)\s+MiB`,
 	} {
 		if got := find(t, file, pattern); got != want {
 			t.Errorf("%s limits the memory to %s MiB, others to %s", file, got, want)
