@@ -23,6 +23,7 @@ import (
 // bridges is a cluster whose members run in this process.
 type bridges struct {
 	nats       *server.Server
+	name       string // of the cluster
 	lease      time.Duration
 	appliances map[string]*standin.Appliance
 	soc        *inbox
@@ -40,8 +41,14 @@ type clusterMember struct {
 // newBridges returns a cluster without members. Its appliances have n detections each.
 func newBridges(t *testing.T, appliances, n int) *bridges {
 	t.Helper()
+	return newGroup(t, loopback.NATS(t, nil), "test", appliances, n)
+}
+
+// newGroup is newBridges for a cluster with a name on a NATS server.
+func newGroup(t *testing.T, nats *server.Server, name string, appliances, n int) *bridges {
+	t.Helper()
 	b := &bridges{
-		nats: loopback.NATS(t, nil), lease: 15 * time.Second,
+		nats: nats, name: name, lease: 15 * time.Second,
 		appliances: make(map[string]*standin.Appliance), soc: startInbox(t),
 	}
 	var yaml strings.Builder
@@ -75,8 +82,8 @@ func (b *bridges) create(t *testing.T) {
 // configuration returns the configuration of a member that reaches NATS by an address.
 func (b *bridges) configuration(t *testing.T, name, address string) string {
 	listen := loopback.Free(t)
-	return fmt.Sprintf("state: %s\nadmin: {listen: %q, advertise: \"http://%[2]s\"}\ncluster: {name: test, member: %[3]s, replicas: 1, lease: %s, nats: {url: \"nats://%s\"%s}}\n",
-		filepath.Join(t.TempDir(), "state.db"), listen, name, b.lease, address, b.login) + b.yaml
+	return fmt.Sprintf("state: %s\nadmin: {listen: %q, advertise: \"http://%[2]s\"}\ncluster: {name: %[3]s, member: %[4]s, replicas: 1, lease: %s, nats: {url: \"nats://%s\"%s}}\n",
+		filepath.Join(t.TempDir(), "state.db"), listen, b.name, name, b.lease, address, b.login) + b.yaml
 }
 
 // link returns a connection to NATS that can be cut.
@@ -310,4 +317,24 @@ func TestTheLogIsHandedOverThroughAnyMember(t *testing.T) {
 	owner.stop()
 	standby.stop()
 	b.judge(t, true) // what arrived late as well
+}
+
+// TestGroupsShareNATSServers: clusters with names of their own divide the appliances, and what
+// happens to the one does not concern the other.
+func TestGroupsShareNATSServers(t *testing.T) {
+	t.Parallel()
+	east := newBridges(t, 2, 50)
+	west := newGroup(t, east.nats, "test-2", 1, 50)
+	owner, standby := sorted(t, east.join(t, "one"), east.join(t, "two"))
+	other := west.join(t, "one") // names of members count within a cluster
+	other.awaitOwner(t, "one", 1)
+	owner.stop()
+	east.add(20)
+	west.add(20)
+	east.judge(t, true)
+	west.judge(t, true)
+	standby.awaitOwner(t, standby.name, 1)
+	if seen := other.cluster(t); seen.Name != "test-2" || len(seen.Members) != 1 || other.log.hasLine("another member took the log") {
+		t.Errorf("the other cluster: %+v", seen)
+	}
 }
