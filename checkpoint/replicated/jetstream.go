@@ -85,14 +85,20 @@ func openJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*Jet
 	if err := j.checkServer(ctx); err != nil {
 		return nil, err
 	}
-	if err := j.openBucket(ctx); err != nil {
-		return nil, err
-	}
-	snapshots := o.snapshotConfig()
-	if err := j.openStream(ctx, snapshots, o.missing("stream", snapshots.Name)); err != nil {
+	if j.bucket, err = j.openRest(ctx, o.Create); err != nil {
 		return nil, err
 	}
 	return j, nil
+}
+
+// openRest opens the bucket and the stream of snapshots, and creates missing ones if create is set.
+func (j *JetStream) openRest(ctx context.Context, create bool) (jetstream.KeyValue, error) {
+	bucket, err := j.openBucket(ctx, create)
+	if err != nil {
+		return nil, err
+	}
+	snapshots := j.o.snapshotConfig()
+	return bucket, j.openStream(ctx, snapshots, missing(create, "stream", snapshots.Name))
 }
 
 // Close ends the subscription to acknowledgements.
@@ -104,16 +110,20 @@ func (j *JetStream) Warnings() []string { return j.warnings }
 // Bucket returns the key-value bucket NDR_<name>, with the settings of the cluster.
 func (j *JetStream) Bucket() jetstream.KeyValue { return j.bucket }
 
-// Generation returns the log of a generation and its snapshots. It creates a missing log if create
-// is set; otherwise the error is ErrLogLost. Of a log with settings with which records could be
+// Generation returns the log of a generation and its snapshots. If create is set it creates a missing
+// log, and what else the cluster needs and NATS lost; otherwise the error is ErrLogLost. Of a log with settings with which records could be
 // lost the error says what to do.
 func (j *JetStream) Generation(ctx context.Context, n uint64, create bool) (Stream, Snapshots, error) {
 	c := j.o.logConfig(n)
-	var missing error
+	var lost error
 	if !create {
-		missing = fmt.Errorf("%w: there is no stream %s in NATS: restore the data of NATS, or continue from a copy with 'ndrbridge cluster recover'", ErrLogLost, c.Name)
+		lost = fmt.Errorf("%w: there is no stream %s in NATS: restore the data of NATS, or continue from a copy with 'ndrbridge cluster recover'", ErrLogLost, c.Name)
 	}
-	if err := j.openStream(ctx, c, missing); err != nil {
+	err := j.openStream(ctx, c, lost)
+	if err == nil && create {
+		_, err = j.openRest(ctx, true)
+	}
+	if err != nil {
 		return nil, nil, j.o.Hide(err)
 	}
 	log := &jsStream{j: j, name: c.Name, subject: c.Subjects[0]}

@@ -60,8 +60,8 @@ func (j *JetStream) checkServer(ctx context.Context) error {
 }
 
 // missing returns the error for a stream or a bucket that does not exist; nil: it is created.
-func (o JetStreamOptions) missing(what, name string) error {
-	if o.Create {
+func missing(create bool, what, name string) error {
+	if create {
 		return nil
 	}
 	return fmt.Errorf("there is no %s %s in NATS: create a new cluster with 'ndrbridge cluster init'; if the cluster has run before, NATS has lost its data: restore it, or continue from a copy with 'ndrbridge cluster recover'", what, name)
@@ -80,9 +80,9 @@ func (j *JetStream) openStream(ctx context.Context, c jetstream.StreamConfig, mi
 }
 
 // openBucket is openStream for the bucket.
-func (j *JetStream) openBucket(ctx context.Context) error {
+func (j *JetStream) openBucket(ctx context.Context, create bool) (jetstream.KeyValue, error) {
 	name := j.o.bucketName()
-	err := j.open(ctx, j.o.bucketStream(), j.o.missing("key-value bucket", name), func(ctx context.Context) error {
+	err := j.open(ctx, j.o.bucketStream(), missing(create, "key-value bucket", name), func(ctx context.Context) error {
 		_, err := j.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: name, History: 1, Replicas: j.o.Replicas, Storage: jetstream.FileStorage})
 		if errors.Is(err, jetstream.ErrBucketExists) {
 			err = nil
@@ -90,14 +90,15 @@ func (j *JetStream) openBucket(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	bounded, cancel := j.bounded(ctx)
 	defer cancel()
-	if j.bucket, err = j.js.KeyValue(bounded, name); err != nil {
-		return j.explain(bounded, "open the key-value bucket "+name, err)
+	bucket, err := j.js.KeyValue(bounded, name)
+	if err != nil {
+		return nil, j.explain(bounded, "open the key-value bucket "+name, err)
 	}
-	return nil
+	return bucket, nil
 }
 
 // open checks the stream of a configuration. A missing one is created, unless missing is an error.

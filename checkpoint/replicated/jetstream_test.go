@@ -138,6 +138,27 @@ func TestStreamsAreNotCreatedInPassing(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestANextGenerationReplacesWhatIsLost: NATS lost everything while a member runs.
+func TestANextGenerationReplacesWhatIsLost(t *testing.T) {
+	t.Parallel()
+	nc := startServer(t, nil)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	member := one
+	member.Create = false
+	openGeneration(t, openJetStream(t, nc, one))
+	j := openJetStream(t, nc, member)
+	for _, lost := range []string{"NDR_test_1", "NDR_test_snap", "KV_NDR_test"} {
+		require.NoError(t, js.DeleteStream(t.Context(), lost))
+	}
+	_, _, err = j.Generation(t.Context(), 2, true)
+	require.NoError(t, err)
+	_, err = j.Bucket().Create(t.Context(), "settings", nil)
+	require.NoError(t, err)
+	_, _, err = openJetStream(t, nc, member).Generation(t.Context(), 2, false)
+	require.NoError(t, err)
+}
+
 // TestGenerationsAreSeparate: the log and the snapshots of a generation are not those of another one.
 func TestGenerationsAreSeparate(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -21,6 +22,11 @@ func NewKV(bucket jetstream.KeyValue, hide func(error) error) Registry { return 
 // Get implements Registry.
 func (k *kv) Get(ctx context.Context, key string) ([]byte, uint64, error) {
 	e, err := k.bucket.Get(ctx, key)
+	if errors.Is(err, nats.ErrNoResponders) { // from a bucket that is gone, too
+		if _, failed := k.bucket.Status(ctx); errors.Is(failed, jetstream.ErrStreamNotFound) {
+			err = fmt.Errorf("%w: the bucket is gone", errNoKey)
+		}
+	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("read key %s of bucket %s: %w", key, k.bucket.Bucket(), k.known(err))
 	}

@@ -99,6 +99,19 @@ func TestRegistries(t *testing.T) {
 	}
 }
 
+// TestALostBucketHasNoSettings: a recovery must not wait for it.
+func TestALostBucketHasNoSettings(t *testing.T) {
+	t.Parallel()
+	nc := connect(t)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	bucket, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "NDR_test"})
+	require.NoError(t, err)
+	require.NoError(t, js.DeleteKeyValue(t.Context(), "NDR_test"))
+	_, _, err = NewKV(bucket, asItIs).Get(t.Context(), "settings")
+	require.ErrorIs(t, err, errNoKey)
+}
+
 func TestErrorsOfServersAreHidden(t *testing.T) {
 	t.Parallel()
 	r := NewKV(bucket(t), func(error) error { return errors.New("hidden") })
