@@ -66,11 +66,11 @@ torture:
 # Kills, pauses and cuts off the bridges and NATS servers of a cluster 500 times: about 40
 # minutes on two cores. It prints the SEED that repeats its plan. make torture-cluster FAULTS=50
 # SEED=7 sets the plan. The logs of the bridges are stored in LOGS if it is set. Before that
-# it replaces the bridges by newer ones. It fails if the log has no owner for too long, so the
+# it replaces the bridges by newer ones, and empties the servers. It fails if the log has no owner for too long, so the
 # machine must be idle otherwise.
 torture-cluster:
 	@$(if $(LOGS),mkdir -p "$(LOGS)",:)
-	for test in TestClusterRollingRestart TestClusterLosesNothing; do \
+	for test in TestClusterRollingRestart TestClusterIsRecovered TestClusterLosesNothing; do \
 		CLUSTER_FAULTS=$(or $(FAULTS),500) go test -count=1 -timeout 3h -run $$test -v $(if $(LOGS),-artifacts -outputdir '$(abspath $(LOGS))') ./test/crash || exit 1; \
 	done
 

@@ -232,7 +232,7 @@ func (s *clusterScene) leader(t *testing.T) *natscluster.Node {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if stream, err := s.jetStream(t).Stream(ctx, logStream); err == nil && stream.CachedInfo().Cluster != nil {
+	if stream, err := s.jetStream(t).Stream(ctx, s.log.stream()); err == nil && stream.CachedInfo().Cluster != nil {
 		for n, server := range s.servers.Nodes {
 			if stream.CachedInfo().Cluster.Leader == natscluster.Name(n) {
 				return server

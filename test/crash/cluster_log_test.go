@@ -17,10 +17,11 @@ import (
 // clusterLog is what the evaluation needs of the cluster's log: who took it and when, and who
 // appended to it.
 type clusterLog struct {
-	last      uint64 // the last message that was read
-	messages  int
-	takes     []take
-	intruders []string // messages of others than the owner
+	generation int    // 0: the first
+	last       uint64 // the last message that was read
+	messages   int
+	takes      []take
+	intruders  []string // messages of others than the owner
 }
 
 // take is a message with which a member became the owner.
@@ -101,12 +102,15 @@ func (s *clusterScene) jetStream(t *testing.T) jetstream.JetStream {
 	return s.js
 }
 
-// logStream is the stream of the log.
-const logStream = "NDR_torture_1"
+// stream returns the name of the log's stream.
+func (l *clusterLog) stream() string { return fmt.Sprintf("NDR_torture_%d", max(1, l.generation)) }
+
+// begin goes on with a generation.
+func (l *clusterLog) begin(generation int) { l.generation, l.last = generation, 0 }
 
 // read reads the headers of the messages behind the last one.
 func (l *clusterLog) read(ctx context.Context, js jetstream.JetStream) error {
-	stream, err := js.Stream(ctx, logStream)
+	stream, err := js.Stream(ctx, l.stream())
 	if err != nil {
 		return err
 	}

@@ -169,6 +169,11 @@ func (n *Node) Kill() error {
 // Signal sends a signal to the process, which runs.
 func (n *Node) Signal(signal syscall.Signal) error { return n.command.Process.Signal(signal) }
 
+// Clear removes everything that the server, which does not run, has stored.
+func (n *Node) Clear() error {
+	return errors.Join(os.RemoveAll(n.folder), os.MkdirAll(n.folder, 0o700))
+}
+
 // PID returns the id of the running process; 0: none runs.
 func (n *Node) PID() int {
 	if n.command == nil {
