@@ -123,6 +123,9 @@ func (s *clusterScene) permits(t *testing.T, step clusterStep) bool {
 	}
 	// A process that has just been started may not handle SIGTERM yet.
 	ready := m.bridge != nil && !m.paused && !m.full && (step.fault != stopBridge || s.owners.works(m))
+	if _, err := os.Stat(filepath.Join(m.folder, "state.db")); step.fault == fillDisk && err != nil {
+		return false // it starts without its files, and waits for NATS
+	}
 	return ready && disturbed < clusterMembers-1
 }
 
