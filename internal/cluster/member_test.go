@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/test/replicatedtest"
 	"ndrbridge/test/require"
@@ -321,11 +323,18 @@ func TestAClusterThatCrashedAsAWholeIsOwnedAgainAboutALeaseLater(t *testing.T) {
 // TestAMemberWhoseConfigurationDiffersIsNotReady: it would deliver otherwise once it owns the log.
 func TestAMemberWhoseConfigurationDiffersIsNotReady(t *testing.T) {
 	bubble(t, func(t *testing.T) {
+		registries := map[string]*prometheus.Registry{"m0": prometheus.NewRegistry(), "m1": prometheus.NewRegistry()}
 		s := startCluster(t, 2, func(o Options) Options {
 			o.ConfigHash = func() string { return o.Member }
+			o.Metrics = NewMetrics(registries[o.Member])
 			return o
 		})
 		owner, standbys := s.roles(t)
+		for m, want := range map[*simMember]string{owner: "1", standbys[0]: "0"} {
+			if text := exposition(t, registries[m.name]); !strings.Contains(text, "\nndrbridge_cluster_following "+want+"\n") {
+				t.Errorf("the metric of %s is not %s", m.name, want)
+			}
+		}
 		if reasons := owner.node().NotReady(); len(reasons) > 0 {
 			t.Errorf("the owner is not ready: %q", reasons)
 		}

@@ -23,7 +23,7 @@ func gauge(name, help string) *prometheus.Desc {
 var (
 	membersDesc   = gauge("members", "Members of the cluster that can be reached, this one included; 0: it has not joined.")
 	ownerDesc     = gauge("owner", "1 if this member owns the log and its lease is valid.")
-	followingDesc = gauge("following", "1 if this member owns the log, or follows it and could take it; 0: it can neither.")
+	followingDesc = gauge("following", "1 if this member owns the log, or could take it and has the configuration of its owner; 0: it can neither, or its configuration differs.")
 	lostDesc      = gauge("log_lost", "1 if NATS lost the log, or records of it that this member's copy has: no member takes it.")
 	leaseDesc     = gauge("lease_seconds", "Time left of this member's lease; 0: it owns nothing, and sends nothing.")
 	logDesc       = gauge("log_bytes", "Bytes of the log behind its last snapshot, as far as this member has seen them.")
@@ -66,10 +66,11 @@ func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	var r Report
-	members := 0
+	members, couldOwn := 0, false
 	n := m.node.Load()
 	if n != nil {
 		r, members = n.Report(), n.members()
+		couldOwn = n.couldOwn(r)
 	}
 	set := func(d *prometheus.Desc, v float64) {
 		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
@@ -82,7 +83,7 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	}
 	set(membersDesc, float64(members))
 	set(ownerDesc, truth(r.LeaseMS > 0))
-	set(followingDesc, truth(r.Error == "" && (r.LeaseMS > 0 || r.CaughtUp)))
+	set(followingDesc, truth(couldOwn))
 	set(lostDesc, truth(r.Lost))
 	set(leaseDesc, (time.Duration(r.LeaseMS) * time.Millisecond).Seconds())
 	set(logDesc, float64(r.LogBytes))

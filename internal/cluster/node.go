@@ -328,7 +328,7 @@ func (n *Node) NotReady() (reasons []string) {
 	if silent := n.unheard(); silent > 0 {
 		reasons = append(reasons, fmt.Sprintf("the NATS servers of the cluster have not answered for %s", silent.Round(time.Second)))
 	}
-	if owner := n.replica.Status().About; n.differs(owner.Version, owner.Config) {
+	if owner, differs := n.differs(); differs {
 		reasons = append(reasons, fmt.Sprintf("its configuration differs from that of the owner, %s: give all members the same one", owner.Member))
 	}
 	return reasons
@@ -343,9 +343,14 @@ func (n *Node) unheard() time.Duration {
 	return 0
 }
 
-// differs reports whether a member of a version has another configuration than this one.
-func (n *Node) differs(version, hash string) bool {
-	return version == n.o.Version && hash != n.o.ConfigHash()
+// differs reports whether this member follows an owner of its version with another configuration,
+// and what that owner is. The mutex is held.
+func (n *Node) differs() (owner replicated.Owner, differs bool) {
+	if n.replica == nil {
+		return owner, false
+	}
+	owner = n.replica.Status().About
+	return owner, owner.Version == n.o.Version && owner.Config != n.o.ConfigHash()
 }
 
 // Owner returns what is known of the owner of the log, and whether that is this member. ok is false

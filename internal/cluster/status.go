@@ -16,6 +16,15 @@ func (n *Node) members() int {
 	return max(1, len(n.peers))
 }
 
+// couldOwn reports whether this member owns the log, or could take it and would go on as its owner
+// did.
+func (n *Node) couldOwn(r Report) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, differs := n.differs()
+	return r.Error == "" && !differs && (r.LeaseMS > 0 || r.CaughtUp)
+}
+
 // Cluster asks all members that can be reached, and returns the state of the cluster.
 func (n *Node) Cluster(ctx context.Context) admin.Cluster {
 	own := n.Report()
