@@ -37,9 +37,9 @@ func (s *site) quiet() {
 }
 
 // missing returns the number of objects that have yet to reach a sink, and one of them.
-func (s *site) missing(sink string, shown map[*sensor]shown) (n int, example string) {
+func (s *site) missing(sink string) (n int, example string) {
 	for _, sensor := range s.sensors {
-		shown := shown[sensor]
+		shown := sensor.shown() // again each time: a repeated ticket command makes another version
 		if missing, version := sensor.book.Missing(sink, shown.detections); missing > 0 {
 			n, example = n+missing, fmt.Sprintf("detection %d-%d of %s", version.ID, version.ModTime, sensor.name)
 		}
@@ -72,15 +72,11 @@ func (s *scene) await(t *testing.T, b *bridge) {
 // awaitAt waits until everything has reached some sinks. If there is no progress, it describes
 // what is missing.
 func (s *site) awaitAt(sinks ...string) (late string) {
-	shown := make(map[*sensor]shown)
-	for _, sensor := range s.sensors {
-		shown[sensor] = sensor.shown()
-	}
 	for _, sink := range sinks {
 		least, progress := -1, time.Now()
 		for {
 			looked := time.Now()
-			missing, example := s.missing(sink, shown)
+			missing, example := s.missing(sink)
 			if missing == 0 {
 				break
 			}
