@@ -15,7 +15,6 @@ type files interface {
 	remove(path string) error
 	// rename renames a file durably, and replaces an existing one.
 	rename(path, to string) error
-	exists(path string) (bool, error)
 }
 
 type disk struct{}
@@ -32,12 +31,4 @@ func (disk) rename(path, to string) error {
 		return fmt.Errorf("set aside a copy that does not fit the log: %w", err)
 	}
 	return nil
-}
-
-func (disk) exists(path string) (bool, error) {
-	_, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }

@@ -112,12 +112,6 @@ func (d *simDisk) rename(path, to string) error {
 	return nil
 }
 
-func (d *simDisk) exists(path string) (bool, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.files[path] != nil, nil
-}
-
 func (f *simFile) Close() error {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
