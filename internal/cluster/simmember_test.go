@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -248,12 +249,25 @@ func (m *simMember) start() {
 	}()
 }
 
+// join starts another member, without a copy and with the clock of the test.
+func (s *simulation) join(name string) *simMember {
+	m := &simMember{sim: s, name: name, rate: 1, disk: newSimDisk()}
+	s.mu.Lock()
+	s.members = append(slices.Clone(s.members), m)
+	s.mu.Unlock()
+	m.start()
+	return m
+}
+
 // reports returns what the members that can be reached through a gate say of themselves.
 func (s *simulation) reports(from *gate) (reports []Report, err error) {
 	if err := from.passTo(); err != nil {
 		return nil, err
 	}
-	for _, m := range s.members {
+	s.mu.Lock()
+	members := s.members
+	s.mu.Unlock()
+	for _, m := range members {
 		if p := m.current.Load(); p != nil && p.gate.open() {
 			reports = append(reports, p.node.Report())
 		}

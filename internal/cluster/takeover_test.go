@@ -37,9 +37,7 @@ func TestStandbyWaitsForALongerLeaseOfTheOwner(t *testing.T) {
 				time.Sleep(4 * startup)
 				owner := s.members[0]
 				wantState(t, owner, stateOwning)
-				m := &simMember{sim: s, name: "other", rate: 1, disk: newSimDisk()}
-				s.members = append(s.members, m)
-				m.start()
+				m := s.join("other")
 				time.Sleep(startup)
 				m.stop()
 				standby(m)
