@@ -165,7 +165,7 @@ func (t *tail) append(rounds [][]transform.Event, first, last uint64) {
 	for ; old < len(t.records) && (t.bytes > t.limit || t.records[old].Seq < first); old++ {
 		t.bytes -= len(t.records[old].Event.Structured())
 	}
-	if old > len(t.records)/8 { // to move the rest is cheaper than to allocate it anew with the next events
+	if old > len(t.records)/8 { // moving the rest costs less than allocating it again with the next events
 		t.records = slices.Delete(t.records, 0, old)
 		return
 	}

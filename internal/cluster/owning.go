@@ -184,8 +184,8 @@ func (n *Node) owning(w *ownership) step {
 	}
 }
 
-// owned tells how the ownership ended: Own returned err after it was stopped or by itself, and the log
-// was released or not.
+// owned logs and counts the end of the ownership: Own returned err, stopped is whether it was
+// asked to, and released whether the log was released.
 func (n *Node) owned(err error, stopped, released bool) {
 	switch {
 	case err == nil && stopped && released:
