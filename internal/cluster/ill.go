@@ -15,11 +15,8 @@ const (
 )
 
 // relieve has an owner that reaches nothing hand over to a standby that reaches all, and a standby
-// try whether it does. Of the goroutine that asks the members.
+// try whether it does. It is called once in a term, by one goroutine.
 func (n *Node) relieve(ctx context.Context) {
-	if n.o.Ill == nil {
-		return
-	}
 	n.mu.Lock()
 	owns, peers := n.ownership != nil, n.peers
 	n.mu.Unlock()

@@ -60,6 +60,27 @@ func TestAnIllOwnerHandsOver(t *testing.T) {
 	}
 }
 
+// TestAProbeDoesNotDelayATakeover: the ill owner dies while a standby tries what it reaches.
+func TestAProbeDoesNotDelayATakeover(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		probing := make(chan struct{}, 100)
+		s := startCluster(t, 2, func(o Options) Options {
+			o.Ill = func() bool { return true }
+			o.Probe = func(ctx context.Context) error {
+				probing <- struct{}{}
+				<-ctx.Done() // nothing answers
+				return ctx.Err()
+			}
+			return o
+		})
+		owner, standbys := s.roles(t)
+		<-probing
+		owner.crash()
+		time.Sleep(2 * testTerm)
+		wantState(t, standbys[0], stateOwning)
+	})
+}
+
 // TestAMemberOfANewerVersionLeavesTheLogToOthers: as long as they could not follow it. Of the
 // members, the first is of an older version.
 func TestAMemberOfANewerVersionLeavesTheLogToOthers(t *testing.T) {

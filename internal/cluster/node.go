@@ -81,6 +81,11 @@ func (n *Node) Run(ctx context.Context) {
 	asking, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var asks sync.WaitGroup
 	asks.Go(func() { n.ask(asking) })
+	asks.Go(func() { // a probe takes long, and must not keep the answers of the others from being new
+		for n.o.Ill != nil && sleep(asking, n.o.Clock, n.o.Term) {
+			n.relieve(asking)
+		}
+	})
 	for next := step(n.away); next != nil; {
 		next = next(ctx)
 	}

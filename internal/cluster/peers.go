@@ -74,7 +74,8 @@ type recovered struct {
 	Error string `json:"error,omitempty"` // empty: it is recovered
 }
 
-// Serve answers the other members for n until stop is called, which waits for answers under way.
+// Serve answers the other members for n until the connection is closed. stop ends a recovery that
+// one of them requested, and refuses others.
 func (p Peers) Serve(ctx context.Context, n *Node) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	answer := func(m *nats.Msg, content any) {

@@ -93,7 +93,6 @@ func (n *Node) Report() Report {
 func (n *Node) ask(ctx context.Context) {
 	for {
 		n.askOnce(ctx)
-		n.relieve(ctx)
 		for asked := n.o.Clock.Now(); ; {
 			if !sleep(ctx, n.o.Clock, n.o.step()) {
 				return
