@@ -3,11 +3,7 @@ package replicated
 // ReadAll returns the records of messages that begin with number 1, and where each ends, by
 // owner.
 func ReadAll(messages []Message) (records []Read, err error) {
-	r, err := newReader()
-	if err != nil {
-		return nil, err
-	}
-	defer r.close()
+	var r reader
 	for i, m := range messages {
 		e, complete, err := r.read(uint64(i+1), m)
 		if err != nil {

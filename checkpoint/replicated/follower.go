@@ -157,12 +157,7 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 		f.err = err
 		close(f.done)
 	}()
-	reader, err := newReader()
-	if err != nil {
-		return err
-	}
-	defer reader.close()
-	reader.log = cmp.Or(f.trail.Identity, f.o.Identity)
+	reader := &reader{log: cmp.Or(f.trail.Identity, f.o.Identity)}
 	if err := f.checkSnapshot(ctx); err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/klauspost/compress/s2"
 
 	"ndrbridge/checkpoint"
 )
@@ -69,7 +69,6 @@ const (
 type Log struct {
 	stream Stream
 	o      Options
-	packer *zstd.Encoder
 
 	last     atomic.Uint64 // sequence number of the last message
 	trail    trail         // its trail; without an ID if there is no message, or it is not known
@@ -115,12 +114,8 @@ func Retire(ctx context.Context, s Stream, o Options, last, next uint64) error {
 
 // take is Take, or Retire if moved is not 0.
 func take(ctx context.Context, s Stream, after uint64, o Options, moved uint64) (*Log, error) {
-	packer, err := newEncoder()
-	if err != nil {
-		return nil, err
-	}
 	o.Term = cmp.Or(o.Term, defaultTerm)
-	l := &Log{stream: s, o: o, packer: packer, trail: parseTrail(o.Trail), storedAt: o.Clock.Now(), epoch: o.Epoch, number: o.Attempt << 32}
+	l := &Log{stream: s, o: o, trail: parseTrail(o.Trail), storedAt: o.Clock.Now(), epoch: o.Epoch, number: o.Attempt << 32}
 	l.last.Store(after)
 	l.trail.Identity = cmp.Or(l.trail.Identity, o.Identity)
 	if err := l.lookBack(ctx); err != nil {
@@ -180,7 +175,7 @@ func (l *Log) Append(record []byte) (checkpoint.Point, error) {
 	if len(record) == 0 {
 		return l.append(l.o.Context, KindRenew, l.description())
 	}
-	return l.append(l.o.Context, KindRecord, l.packer.EncodeAll(record, nil))
+	return l.append(l.o.Context, KindRecord, s2.Encode(nil, record))
 }
 
 // description returns the content of a renewal.

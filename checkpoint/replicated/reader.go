@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/klauspost/compress/s2"
 
 	"ndrbridge/checkpoint"
 )
@@ -16,7 +16,6 @@ import (
 // a record that its owner never completed, and messages of others than the last owner that
 // took the log.
 type reader struct {
-	decoder     *zstd.Decoder
 	owner       string // of the last take; empty: not known yet
 	epoch       uint64
 	term        time.Duration // of the owner's lease; 0: not known
@@ -36,16 +35,6 @@ type entry struct {
 	offset uint64
 	record []byte // of KindRecord
 }
-
-func newReader() (*reader, error) {
-	d, err := newDecoder()
-	if err != nil {
-		return nil, err
-	}
-	return &reader{decoder: d}, nil
-}
-
-func (r *reader) close() { r.decoder.Close() }
 
 // read adds a message and returns the record that it completes, if it does. It keeps m. The
 // error is checkpoint.ErrNewer, ErrDiverged, ErrLogLost or ErrMoved.
@@ -76,7 +65,7 @@ func (r *reader) read(seq uint64, m Message) (e entry, complete bool, err error)
 	e = entry{kind: m.Kind, offset: seq}
 	switch m.Kind {
 	case KindRecord:
-		if e.record, err = r.decoder.DecodeAll(data, nil); err != nil {
+		if e.record, err = decompress(data); err != nil {
 			err = fmt.Errorf("%w: message %d cannot be decompressed: %w", ErrDiverged, seq, err)
 		}
 	case KindTake:
@@ -154,20 +143,15 @@ func (r *reader) readTake(data []byte, before string) error {
 // append no record that is larger than checkpoint.MaxRecord.
 const maxPacked = checkpoint.MaxRecord + checkpoint.MaxRecord/64
 
-// newEncoder returns an encoder with which EncodeAll compresses records.
-func newEncoder() (*zstd.Encoder, error) {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+// decompress returns the record of a message. Stores append none that is larger than
+// checkpoint.MaxRecord.
+func decompress(data []byte) ([]byte, error) {
+	n, err := s2.DecodedLen(data)
 	if err != nil {
-		return nil, fmt.Errorf("create the encoder: %w", err)
+		return nil, err
 	}
-	return e, nil
-}
-
-// newDecoder returns a decoder with which DecodeAll decompresses records.
-func newDecoder() (*zstd.Decoder, error) {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(checkpoint.MaxRecord), zstd.WithDecoderLowmem(true))
-	if err != nil {
-		return nil, fmt.Errorf("create the decoder: %w", err)
+	if n > checkpoint.MaxRecord {
+		return nil, fmt.Errorf("a record of %d bytes, the most is %d", n, checkpoint.MaxRecord)
 	}
-	return d, nil
+	return s2.Decode(nil, data)
 }
