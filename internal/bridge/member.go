@@ -36,6 +36,7 @@ type member struct {
 	change  func(*cluster.Options)                                  // applied before the node is made; nil: none
 	metrics *cluster.Metrics
 	config  atomic.Pointer[configs.Config]
+	hash    atomic.Pointer[configHash]
 	tickets atomic.Pointer[admin.Tickets] // of a standby: it verifies the senders of webhooks
 
 	mu         sync.Mutex
@@ -230,6 +231,23 @@ func (m *member) cut() {
 		c.conn.Cut()
 		c.close()
 	}
+}
+
+// configHash is the hash of a configuration. It is made once, because each renewal and each scrape
+// of metrics asks for it.
+type configHash struct {
+	of   *configs.Config
+	hash string
+}
+
+// configHash returns the hash of the current configuration.
+func (m *member) configHash() string {
+	h, config := m.hash.Load(), m.Config()
+	if h == nil || h.of != config {
+		h = &configHash{config, config.Hash()}
+		m.hash.Store(h)
+	}
+	return h.hash
 }
 
 // Config implements work.
