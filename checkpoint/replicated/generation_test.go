@@ -148,7 +148,7 @@ func TestDescription(t *testing.T) {
 func TestSnapshotOfAnotherLog(t *testing.T) {
 	servers := replicatedtest.New(1, replicatedtest.Faults{})
 	s := servers.Snapshots("a", 1)
-	if _, err := replicated.WriteSnapshot(t.Context(), servers.Stream("a", 1), s, filled(3, 10, 5), noon); err != nil {
+	if _, err := replicated.WriteSnapshot(t.Context(), servers.Stream("a", 1), s, filled(3, 10, 5)); err != nil {
 		t.Fatal(err)
 	}
 	for _, of := range []replicated.Identity{{}, {Cluster: "c0ffee", Generation: 2}, {Cluster: "other", Generation: 1}} {
@@ -170,7 +170,7 @@ func TestSnapshotOfALostEnd(t *testing.T) {
 				l := take(t, s, 0, options(t.Context(), "a"))
 				grow(t, l, 5, state, left)
 				grow(t, l, 5, state)
-				if _, err := replicated.WriteSnapshot(t.Context(), s, snapshots, state, noon); err != nil {
+				if _, err := replicated.WriteSnapshot(t.Context(), s, snapshots, state); err != nil {
 					t.Fatal(err)
 				}
 				servers.Forget(1, left.Offset())
@@ -181,7 +181,7 @@ func TestSnapshotOfALostEnd(t *testing.T) {
 				require.ErrorIs(t, replicated.NewFollower(s, left, o).Run(t.Context()), replicated.ErrLogLost)
 				none, _ := restored(t, snapshots)
 				require.ErrorIs(t, replicated.NewFollower(s, none, o).Run(t.Context()), replicated.ErrLogLost)
-				_, err := replicated.WriteSnapshot(t.Context(), s, snapshots, left, noon)
+				_, err := replicated.WriteSnapshot(t.Context(), s, snapshots, left)
 				if appended >= 4 {
 					require.ErrorIs(t, err, replicated.ErrLogLost)
 				}

@@ -5,16 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
+	"io"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
-
-// headerChunk is the header of a chunk with its index.
-const headerChunk = "Ndr-Chunk"
 
 // jsSnapshots are the Snapshots of a generation. All generations share a stream, in which each
 // object has a subject; the pointer is in the cluster's bucket.
@@ -71,16 +68,39 @@ func (s *jsSnapshots) SetPointer(ctx context.Context, p Pointer, revision uint64
 	return nil
 }
 
-// Write implements Snapshots.
-func (s *jsSnapshots) Write(ctx context.Context, object string, index int, chunk []byte) error {
-	ctx, cancel := s.j.bounded(ctx)
-	defer cancel()
-	_, err := s.j.js.PublishMsg(ctx, &nats.Msg{
-		Subject: s.subject + object, Data: chunk, Header: nats.Header{headerChunk: {strconv.Itoa(index)}},
-	}, jetstream.WithExpectStream(s.name))
-	if err != nil {
-		return s.j.explain(ctx, fmt.Sprintf("write chunk %d of %s", index, object), err)
+// Writer implements Snapshots.
+func (s *jsSnapshots) Writer(ctx context.Context, object string) io.Writer {
+	return &objectWriter{ctx: ctx, s: s, object: object}
+}
+
+// objectWriter writes an object in chunks, each of which is stored only directly behind the one
+// before: so none is stored twice.
+type objectWriter struct {
+	ctx    context.Context
+	s      *jsSnapshots
+	object string
+	last   uint64 // sequence number of the last chunk; 0: there is none
+}
+
+// Write implements io.Writer.
+func (w *objectWriter) Write(b []byte) (n int, err error) {
+	for chunk := range slices.Chunk(b, min(maxPart, w.s.MaxData())) {
+		if err := w.write(chunk); err != nil {
+			return n, err
+		}
+		n += len(chunk)
 	}
+	return n, nil
+}
+
+func (w *objectWriter) write(chunk []byte) error {
+	ctx, cancel := w.s.j.bounded(w.ctx)
+	defer cancel()
+	ack, err := w.s.j.js.Publish(ctx, w.s.subject+w.object, chunk, jetstream.WithExpectStream(w.s.name), jetstream.WithExpectLastSequencePerSubject(w.last))
+	if err != nil {
+		return w.s.j.explain(ctx, "write "+w.object, err)
+	}
+	w.last = ack.Sequence
 	return nil
 }
 
@@ -90,33 +110,22 @@ const readIdle = 30 * time.Second
 var errRead = errors.New("all chunks were read")
 
 // Read implements Snapshots.
-func (s *jsSnapshots) Read(ctx context.Context, object string, yield func(int, []byte) error) error {
-	subjects, err := s.subjects(ctx, object)
-	if err != nil {
-		return err
-	}
-	left := subjects[s.subject+object]
-	if left == 0 {
-		return fmt.Errorf("read %s: %w", object, ErrNoMessage)
-	}
+func (s *jsSnapshots) Read(ctx context.Context, object string, bytes int64, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	idle := time.AfterFunc(readIdle, func() { cancel(fmt.Errorf("no chunk came for %s", readIdle)) })
 	defer idle.Stop()
 	r := &streamReader{s: &s.jsStream, filter: s.subject + object, next: 1, begun: true}
 	r.yield = func(m jetstream.Msg, _ uint64) error {
-		idle.Reset(readIdle)
-		index, err := strconv.Atoi(m.Headers().Get(headerChunk))
-		if err != nil {
-			return fmt.Errorf("a message of %s is not a chunk", object)
+		idle.Stop()
+		defer idle.Reset(readIdle)
+		if bytes -= int64(len(m.Data())); bytes < 0 {
+			return errors.New("it has too many bytes")
 		}
-		if err := yield(index, m.Data()); err != nil {
+		if _, err := w.Write(m.Data()); err != nil || bytes > 0 {
 			return err
 		}
-		if left--; left == 0 {
-			return errRead
-		}
-		return nil
+		return errRead
 	}
 	if err := r.follow(ctx); err != errRead {
 		return fmt.Errorf("read %s: %w", object, errors.Join(err, context.Cause(ctx)))
@@ -124,29 +133,20 @@ func (s *jsSnapshots) Read(ctx context.Context, object string, yield func(int, [
 	return nil
 }
 
-// subjects returns the subjects of objects and how many messages each has.
-func (s *jsSnapshots) subjects(ctx context.Context, object string) (map[string]uint64, error) {
+// Objects implements Snapshots.
+func (s *jsSnapshots) Objects(ctx context.Context) ([]string, error) {
 	ctx, cancel := s.j.bounded(ctx)
 	defer cancel()
 	h, err := s.handle(ctx)
 	if err != nil {
 		return nil, err
 	}
-	i, err := h.Info(ctx, jetstream.WithSubjectFilter(s.subject+object))
+	i, err := h.Info(ctx, jetstream.WithSubjectFilter(s.subject+"*"))
 	if err != nil {
 		return nil, s.j.explain(ctx, "list the snapshots in "+s.name, err)
 	}
-	return i.State.Subjects, nil
-}
-
-// Objects implements Snapshots.
-func (s *jsSnapshots) Objects(ctx context.Context) ([]string, error) {
-	subjects, err := s.subjects(ctx, "*")
-	if err != nil {
-		return nil, err
-	}
 	var objects []string
-	for subject := range subjects {
+	for subject := range i.State.Subjects {
 		objects = append(objects, strings.TrimPrefix(subject, s.subject))
 	}
 	return objects, nil

@@ -166,7 +166,7 @@ func TestGenerationsAreSeparate(t *testing.T) {
 	first, firstSnapshots := openGeneration(t, j)
 	state := &memory{}
 	grow(t, take(t, first, 0, options(t.Context(), "a")), 3, state)
-	if _, err := replicated.WriteSnapshot(t.Context(), first, firstSnapshots, state, noon); err != nil {
+	if _, err := replicated.WriteSnapshot(t.Context(), first, firstSnapshots, state); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range []uint64{2, 11} {

@@ -1,6 +1,7 @@
 package replicated_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,6 @@ import (
 	"ndrbridge/test/replicatedtest"
 	"ndrbridge/test/require"
 )
-
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // filled returns a state of n records of some bytes that do not compress, at an offset of a log.
 func filled(n, bytes int, offset uint64) *memory {
@@ -79,11 +78,11 @@ func TestSnapshots(t *testing.T) {
 				}
 			}
 			for i, state := range []*memory{filled(0, 0, 10), filled(3, 10, 20), filled(20, 1<<20, 30), filled(2, 3, 40)} {
-				written, err := replicated.WriteSnapshot(t.Context(), log, s, state, noon)
+				written, err := replicated.WriteSnapshot(t.Context(), log, s, state)
 				require.NoError(t, err)
 				got, snapshot := restored(t, s)
 				wantState(t, got, state)
-				if snapshot != written || snapshot.Offset != state.offset || !snapshot.Time.Equal(noon) {
+				if snapshot != written || snapshot.Offset != state.offset || snapshot.Time.IsZero() {
 					t.Errorf("restored %+v, written %+v", snapshot, written)
 				}
 				if n := len(objects(t, s)); n > 2 {
@@ -94,7 +93,11 @@ func TestSnapshots(t *testing.T) {
 			if _, err := log.Get(t.Context(), 30); err != nil {
 				t.Errorf("the message of the snapshot before the last: %v", err)
 			}
-			if _, err := replicated.WriteSnapshot(t.Context(), log, s, filled(2, 3, 40), noon); err == nil || len(objects(t, s)) != 2 {
+			again := s.Writer(t.Context(), objects(t, s)[0])
+			if _, err := again.Write([]byte("late")); err == nil {
+				t.Error("an object was written twice")
+			}
+			if _, err := replicated.WriteSnapshot(t.Context(), log, s, filled(2, 3, 40)); err == nil || len(objects(t, s)) != 2 {
 				t.Errorf("a snapshot of the same message: %v, objects %v", err, objects(t, s))
 			}
 		})
@@ -109,25 +112,17 @@ func TestRestoreFallsBack(t *testing.T) {
 	}{
 		{"both can be read", func(*testing.T, *replicatedtest.Servers, replicated.Pointer) {}, 20},
 		{"the last is damaged", func(_ *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
-			s.Damage(1, p.Last.Object)
+			s.Damage(1, p.Last.Object, 0)
 		}, 10},
 		{"the last is gone", func(t *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
 			_ = s.Snapshots("a", 1).Remove(t.Context(), p.Last.Object)
 		}, 10},
-		{"chunks were written twice", func(t *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
-			_ = s.Snapshots("a", 1).Write(t.Context(), p.Last.Object, 0, []byte("again"))
-		}, 20},
 		{"both are damaged", func(_ *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
-			s.Damage(1, p.Last.Object)
-			s.Damage(1, p.Previous.Object)
+			s.Damage(1, p.Last.Object, 0)
+			s.Damage(1, p.Previous.Object, 0)
 		}, 0},
-		{"the pointer has another size", func(t *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
-			p.Last.Plain--
-			p.Previous.Plain++
-			setPointer(t, s, p)
-		}, 0},
-		{"the pointer has other chunks", func(t *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
-			p.Last.Chunks++
+		{"the pointer has other sizes", func(t *testing.T, s *replicatedtest.Servers, p replicated.Pointer) {
+			p.Last.Bytes++
 			p.Previous.Bytes--
 			setPointer(t, s, p)
 		}, 0},
@@ -136,7 +131,7 @@ func TestRestoreFallsBack(t *testing.T) {
 			servers := replicatedtest.New(1, replicatedtest.Faults{MaxData: 100})
 			log, s := servers.Stream("a", 1), servers.Snapshots("a", 1)
 			for offset := uint64(10); offset <= 20; offset += 10 {
-				if _, err := replicated.WriteSnapshot(t.Context(), log, s, filled(50, 20, offset), noon); err != nil {
+				if _, err := replicated.WriteSnapshot(t.Context(), log, s, filled(50, 20, offset)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -152,6 +147,28 @@ func TestRestoreFallsBack(t *testing.T) {
 				wantState(t, r, filled(50, 20, c.want))
 			}
 		})
+	}
+}
+
+// TestDamageAnywhereIsDetected changes each byte of a snapshot, and cuts it off everywhere.
+func TestDamageAnywhereIsDetected(t *testing.T) {
+	servers := replicatedtest.New(1, replicatedtest.Faults{})
+	s, want := servers.Snapshots("a", 1), filled(5, 20, 10)
+	snapshot, err := replicated.WriteSnapshot(t.Context(), servers.Stream("a", 1), s, want)
+	require.NoError(t, err)
+	for at := range int(snapshot.Bytes) {
+		servers.Damage(1, snapshot.Object, at)
+		r := &memory{}
+		damaged := replicated.RestoreOne(t.Context(), s, snapshot, r)
+		servers.Damage(1, snapshot.Object, at)
+		var whole bytes.Buffer
+		require.NoError(t, s.Read(t.Context(), snapshot.Object, snapshot.Bytes, &whole))
+		cut := replicated.Snapshot{Object: fmt.Sprint(at), Bytes: int64(at)}
+		_, err = s.Writer(t.Context(), cut.Object).Write(whole.Bytes()[:at])
+		require.NoError(t, err)
+		if cut := replicated.RestoreOne(t.Context(), s, cut, &memory{}); damaged == nil && !slices.Equal(r.state(), want.state()) || cut == nil {
+			t.Errorf("byte %d of %d: damaged: %v; cut off: %v", at, snapshot.Bytes, damaged, cut)
+		}
 	}
 }
 
@@ -247,7 +264,7 @@ func (p snapshotPlan) run(t *testing.T) string {
 		}
 		servers.SetFaults(p.faults)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(20_000))*time.Millisecond)
-		_, err := replicated.WriteSnapshot(ctx, servers.Stream("b", 1), servers.Snapshots("b", 1), state, noon)
+		_, err := replicated.WriteSnapshot(ctx, servers.Stream("b", 1), servers.Snapshots("b", 1), state)
 		cancel()
 		servers.SetFaults(sabotage)
 		if objects := objects(t, servers.Snapshots("c", 1)); err == nil && len(objects) > 2 {

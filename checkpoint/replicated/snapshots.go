@@ -4,14 +4,10 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,7 +30,7 @@ const (
 // before the previous snapshot. Whatever of this a crash prevents, the next snapshot does.
 // ErrPointerMoved: another member was faster. ErrDiverged, ErrLogLost: the log does not have the
 // message that the state, or the last snapshot, has.
-func WriteSnapshot(ctx context.Context, log Stream, s Snapshots, d Dumper, wall time.Time) (Snapshot, error) {
+func WriteSnapshot(ctx context.Context, log Stream, s Snapshots, d Dumper) (Snapshot, error) {
 	fail := func(err error) (Snapshot, error) { return Snapshot{}, fmt.Errorf("write a snapshot: %w", err) }
 	old, revision, err := s.Pointer(ctx)
 	if err != nil {
@@ -44,7 +40,7 @@ func WriteSnapshot(ctx context.Context, log Stream, s Snapshots, d Dumper, wall 
 		return fail(fmt.Errorf("%w: message %d is another one than that of the last snapshot", ErrLogLost, old.Last.Offset))
 	}
 	next := Pointer{Number: old.Number + 1, Previous: old.Last}
-	next.Last, err = writeObject(ctx, s, objectName(next.Number), d, wall)
+	next.Last, err = writeObject(ctx, s, objectName(next.Number), d)
 	switch {
 	case err != nil:
 	case foreign(ctx, log, next.Last):
@@ -76,13 +72,13 @@ func objectName(number uint64) string {
 
 // writeObject writes a state as an object. The snapshot has the object's name even if it
 // fails.
-func writeObject(ctx context.Context, s Snapshots, object string, d Dumper, wall time.Time) (Snapshot, error) {
-	w := &objectWriter{ctx: ctx, s: s, sum: sha256.New(), most: min(maxPart, s.MaxData())}
-	w.Object, w.Time = object, wall.UTC().Truncate(time.Second)
-	chunks := bufio.NewWriterSize(w, w.most)
-	z, err := zstd.NewWriter(chunks, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(snapshotWindow))
+func writeObject(ctx context.Context, s Snapshots, object string, d Dumper) (Snapshot, error) {
+	snapshot := Snapshot{Object: object, Time: time.Now().UTC().Truncate(time.Second)}
+	stored := &counter{w: s.Writer(ctx, object)}
+	chunks := bufio.NewWriterSize(stored, maxPart)
+	z, err := zstd.NewWriter(chunks, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(snapshotWindow), zstd.WithZeroFrames(true))
 	if err != nil {
-		return w.Snapshot, err
+		return snapshot, err
 	}
 	var length []byte
 	at, err := d.Dump(ctx, dumpPiece, func(record []byte) error {
@@ -90,54 +86,29 @@ func writeObject(ctx context.Context, s Snapshots, object string, d Dumper, wall
 			return fmt.Errorf("a record of %d bytes, the most is %d", len(record), maxPiece)
 		}
 		length = binary.AppendUvarint(length[:0], uint64(len(record)))
-		w.Plain += int64(len(length) + len(record))
 		if _, err := z.Write(length); err != nil {
 			return err
 		}
 		_, err := z.Write(record)
 		return err
 	})
-	w.Offset, w.Trail = at.Offset, at.Trail
 	if err = errors.Join(err, z.Close()); err == nil {
 		err = chunks.Flush()
 	}
-	w.SHA256 = hex.EncodeToString(w.sum.Sum(nil))
-	return w.Snapshot, err
+	snapshot.Offset, snapshot.Trail, snapshot.Bytes = at.Offset, at.Trail, stored.n
+	return snapshot, err
 }
 
-// objectWriter writes an object in chunks of at most so many bytes.
-type objectWriter struct {
-	Snapshot
-	ctx  context.Context
-	s    Snapshots
-	sum  hash.Hash
-	most int
+// counter counts the bytes that are written to w.
+type counter struct {
+	w io.Writer
+	n int64
 }
 
-func (w *objectWriter) Write(b []byte) (int, error) {
-	for chunk := range slices.Chunk(b, w.most) {
-		if err := w.write(chunk); err != nil {
-			return 0, err
-		}
-	}
-	return len(b), nil
-}
-
-// writeTries is how often a chunk is written before the snapshot is given up.
-const writeTries = 4
-
-func (w *objectWriter) write(chunk []byte) error {
-	var err error
-	for range writeTries {
-		if err = w.s.Write(w.ctx, w.Object, w.Chunks, chunk); err == nil || w.ctx.Err() != nil {
-			break
-		}
-		pause(w.ctx, time.Second)
-	}
-	w.sum.Write(chunk)
-	w.Chunks++
-	w.Bytes += int64(len(chunk))
-	return err
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
 }
 
 // abandon removes an object that nothing points to, unless ctx has ended: then nobody must
@@ -191,10 +162,7 @@ var (
 type Snapshot struct {
 	Offset uint64    `json:"offset"` // up to which the state has the log
 	Object string    `json:"object"` // empty: there is no snapshot
-	Chunks int       `json:"chunks"`
-	Bytes  int64     `json:"bytes"`  // of all chunks
-	Plain  int64     `json:"plain"`  // bytes before they were compressed
-	SHA256 string    `json:"sha256"` // of all chunks, in hexadecimal
+	Bytes  int64     `json:"bytes"`  // of the object
 	Trail  string    `json:"trail"`  // at Offset, as the state knows it; empty: not known
 	Time   time.Time `json:"time"`   // by the clock of the member that made it
 }
@@ -210,9 +178,9 @@ type Pointer struct {
 	Previous Snapshot `json:"previous"`
 }
 
-// Snapshots keeps the snapshots of a log. An object is a series of chunks; it is complete if
-// the pointer has it. The methods are safe for concurrent use, end with their context, and
-// take a bounded time for each chunk.
+// Snapshots keeps the snapshots of a log as objects. An object is complete if the pointer has
+// it. The methods are safe for concurrent use, end with their context, and wait a bounded time
+// for each answer of the servers.
 type Snapshots interface {
 	// Pointer returns the pointer, which may be the one before the current one, and its
 	// revision. Without snapshots both are zero.
@@ -220,13 +188,11 @@ type Snapshots interface {
 	// SetPointer replaces the pointer of a revision, or returns ErrPointerMoved. After any other
 	// error it is not known whether it did.
 	SetPointer(ctx context.Context, p Pointer, revision uint64) error
-	// MaxData returns the largest chunk.
-	MaxData() int
-	// Write adds a chunk to an object, once or, if it returned an error or was slow, twice.
-	Write(ctx context.Context, object string, index int, chunk []byte) error
-	// Read calls yield with the chunks of an object in the order in which they were written,
-	// and returns its error.
-	Read(ctx context.Context, object string, yield func(index int, chunk []byte) error) error
+	// Writer returns a writer of a new object, of which every byte is stored once Write has
+	// returned. After an error the object is of no use.
+	Writer(ctx context.Context, object string) io.Writer
+	// Read writes an object of so many bytes to w, or returns an error.
+	Read(ctx context.Context, object string, bytes int64, w io.Writer) error
 	// Objects returns the names of all objects, those included that are being written.
 	Objects(ctx context.Context) ([]string, error)
 	// Remove removes an object.
@@ -287,12 +253,15 @@ const restoreBytes = 16 << 20
 // restore makes the state of a snapshot in an empty replica. Before the last transaction,
 // which comes when everything was read and checked, the replica's offset is 0.
 func restore(ctx context.Context, s Snapshots, snapshot Snapshot, r Replica) error {
+	if snapshot.Bytes <= 0 { // no bytes would be an empty state
+		return errors.New("the pointer has no size of it")
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	in, out := io.Pipe()
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		out.CloseWithError(readObject(ctx, s, snapshot, out))
+		out.CloseWithError(s.Read(ctx, snapshot.Object, snapshot.Bytes, out))
 	}()
 	defer func() {
 		cancel()
@@ -304,12 +273,11 @@ func restore(ctx context.Context, s Snapshots, snapshot Snapshot, r Replica) err
 		return err
 	}
 	defer z.Close()
-	plain := &io.LimitedReader{R: z, N: snapshot.Plain}
-	records := bufio.NewReader(plain)
+	records := bufio.NewReader(z)
 	var g group
 	for {
 		record, err := readRecord(records)
-		if err == io.EOF {
+		if err == io.EOF { // not before the checksum of the compression was right
 			break
 		}
 		if err != nil {
@@ -323,41 +291,7 @@ func restore(ctx context.Context, s Snapshots, snapshot Snapshot, r Replica) err
 			g = group{}
 		}
 	}
-	// The checksum is checked at the end of the object.
-	switch n, err := io.ReadFull(z, make([]byte, 1)); {
-	case n > 0 || plain.N > 0:
-		return fmt.Errorf("it does not have %d bytes", snapshot.Plain)
-	case err != io.EOF:
-		return err
-	}
 	return r.Apply(g.records, snapshot.at())
-}
-
-// readObject writes the chunks of a snapshot to w, and checks them.
-func readObject(ctx context.Context, s Snapshots, snapshot Snapshot, w io.Writer) error {
-	sum := sha256.New()
-	next, bytes := 0, int64(0)
-	err := s.Read(ctx, snapshot.Object, func(index int, chunk []byte) error {
-		if index < next {
-			return nil // written twice
-		}
-		if bytes += int64(len(chunk)); index > next || bytes > snapshot.Bytes {
-			return fmt.Errorf("chunk %d of %d is missing", next, snapshot.Chunks)
-		}
-		next++
-		sum.Write(chunk)
-		_, err := w.Write(chunk)
-		return err
-	})
-	switch {
-	case err != nil:
-		return err
-	case next != snapshot.Chunks:
-		return fmt.Errorf("%d chunks of %d are there", next, snapshot.Chunks)
-	case hex.EncodeToString(sum.Sum(nil)) != snapshot.SHA256:
-		return errors.New("its checksum is wrong")
-	}
-	return nil
 }
 
 // readRecord returns io.EOF after the last record.

@@ -12,7 +12,6 @@ import (
 type SnapshotterOptions struct {
 	// Reluctant makes it wait for twice as much log: somebody else should make the snapshots.
 	Reluctant bool
-	Wall      func() time.Time // the time that snapshots have; nil: time.Now
 
 	Bytes    int64  // of log that make a snapshot due, if the last one is smaller; 0: 64 MiB
 	Messages uint64 // that make one due; 0: 100,000
@@ -25,6 +24,7 @@ const (
 	defaultSnapshotBytes    = 64 << 20
 	defaultSnapshotMessages = 100_000
 	pointerInterval         = time.Minute      // how often the pointer is read
+	dueInterval             = time.Second      // how often it is seen whether a snapshot is due
 	snapshotPause           = 15 * time.Second // after a failure
 )
 
@@ -36,7 +36,6 @@ type Snapshotter struct {
 	snapshots Snapshots
 	state     Dumper
 	o         SnapshotterOptions
-	wake      chan struct{}
 
 	mu     sync.Mutex
 	last   Snapshot // the newest that is known
@@ -49,39 +48,24 @@ type Snapshotter struct {
 func NewSnapshotter(log Stream, s Snapshots, state Dumper, o SnapshotterOptions) *Snapshotter {
 	o.Bytes = cmp.Or(o.Bytes, defaultSnapshotBytes)
 	o.Messages = cmp.Or(o.Messages, defaultSnapshotMessages)
-	if o.Wall == nil {
-		o.Wall = time.Now
-	}
-	return &Snapshotter{log: log, snapshots: s, state: state, o: o, wake: make(chan struct{}, 1)}
+	return &Snapshotter{log: log, snapshots: s, state: state, o: o}
 }
 
 // Note notes that the state has the log up to an offset, and so many bytes more of it. It is
 // safe for concurrent use.
 func (n *Snapshotter) Note(offset uint64, bytes int) {
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.offset = max(n.offset, offset)
 	n.bytes += int64(bytes)
-	n.wakeIfDue()
 }
 
 // Need notes that a snapshot of an offset or a later one is needed, however short the log
 // behind the last one is. It is made once the state is there. It is safe for concurrent use.
 func (n *Snapshotter) Need(offset uint64) {
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.needed = max(n.needed, offset)
-	n.wakeIfDue()
-}
-
-// wakeIfDue lets Run make a snapshot if one is due, and unlocks the mutex, which is held.
-func (n *Snapshotter) wakeIfDue() {
-	due := n.due()
-	n.mu.Unlock()
-	if due {
-		select {
-		case n.wake <- struct{}{}:
-		default:
-		}
-	}
 }
 
 // Status returns the newest snapshot that is known, and the bytes of log behind it, as far as
@@ -92,8 +76,10 @@ func (n *Snapshotter) Status() (last Snapshot, logBytes int64) {
 	return n.last, n.bytes
 }
 
-// due reports whether there is enough log, or somebody needs a snapshot. The mutex is held.
+// due reports whether there is enough log, or somebody needs a snapshot.
 func (n *Snapshotter) due() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if n.offset <= n.last.Offset {
 		return false
 	}
@@ -109,19 +95,13 @@ func (n *Snapshotter) due() bool {
 
 // Run makes snapshots until ctx ends.
 func (n *Snapshotter) Run(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-n.wake:
-		case <-timer.C:
-		case <-ctx.Done():
-			return
-		}
-		if err := n.step(ctx); err != nil && !errors.Is(err, ErrPointerMoved) {
+	for ctx.Err() == nil {
+		if err := n.step(ctx); err != nil {
 			pause(ctx, snapshotPause)
 		}
-		timer.Reset(pointerInterval)
+		for waited := time.Duration(0); waited < pointerInterval && ctx.Err() == nil && !n.due(); waited += dueInterval {
+			pause(ctx, dueInterval)
+		}
 	}
 }
 
@@ -130,10 +110,7 @@ func (n *Snapshotter) step(ctx context.Context) error {
 	begun := time.Now()
 	p, _, err := n.snapshots.Pointer(ctx)
 	if err != nil {
-		n.mu.Lock()
-		due := n.due()
-		n.mu.Unlock()
-		if due {
+		if n.due() {
 			n.made(ctx, Snapshot{}, begun, err)
 		}
 		return err
@@ -142,12 +119,12 @@ func (n *Snapshotter) step(ctx context.Context) error {
 	if p.Last.Offset > n.last.Offset {
 		n.last, n.bytes = p.Last, 0
 	}
-	due, noted := n.due(), n.bytes
+	noted := n.bytes
 	n.mu.Unlock()
-	if !due {
+	if !n.due() {
 		return nil
 	}
-	s, err := WriteSnapshot(ctx, n.log, n.snapshots, n.state, n.o.Wall())
+	s, err := WriteSnapshot(ctx, n.log, n.snapshots, n.state)
 	if ctx.Err() != nil {
 		return nil
 	}

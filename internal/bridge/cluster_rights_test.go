@@ -127,7 +127,7 @@ func (f *followed) snapshot(t *testing.T) {
 	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	snapshot, err := replicated.WriteSnapshot(t.Context(), f.storage.Stream, f.storage.Snapshots, f.replica, time.Now())
+	snapshot, err := replicated.WriteSnapshot(t.Context(), f.storage.Stream, f.storage.Snapshots, f.replica)
 	if err != nil {
 		t.Errorf("write a snapshot: %v", err)
 	}

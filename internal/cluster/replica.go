@@ -177,7 +177,7 @@ func (n *Node) restore(ctx context.Context, r *replica) error {
 // no standby does.
 func (n *Node) snapshotterOptions(owner bool) replicated.SnapshotterOptions {
 	o := n.o.snapshots
-	o.Reluctant, o.Wall = owner, n.o.Clock.Wall
+	o.Reluctant = owner
 	o.Made = func(snapshot replicated.Snapshot, took time.Duration, err error) {
 		if err != nil {
 			n.o.Log.Warn("a snapshot of the state failed; retrying", "error", err)

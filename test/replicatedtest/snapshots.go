@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -14,12 +16,7 @@ import (
 type snapshots struct {
 	pointer  replicated.Pointer
 	revision uint64
-	objects  map[string][]chunk
-}
-
-type chunk struct {
-	index int
-	data  []byte
+	objects  map[string][]byte
 }
 
 // Snapshots returns a generation's snapshots as a member reaches them. Of the faults they have
@@ -29,17 +26,17 @@ func (s *Servers) Snapshots(member string, generation uint64) replicated.Snapsho
 }
 
 // Damage changes a byte of an object.
-func (s *Servers) Damage(generation uint64, object string) {
+func (s *Servers) Damage(generation uint64, object string, at int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.snapshotsOf(generation).objects[object][0]
-	c.data[len(c.data)/2] ^= 1
+	data := s.snapshotsOf(generation).objects[object]
+	data[at%len(data)] ^= 1
 }
 
 // snapshotsOf returns those of a generation. The mutex is held.
 func (s *Servers) snapshotsOf(generation uint64) *snapshots {
 	if s.snapshots[generation] == nil {
-		s.snapshots[generation] = &snapshots{objects: map[string][]chunk{}}
+		s.snapshots[generation] = &snapshots{objects: map[string][]byte{}}
 	}
 	return s.snapshots[generation]
 }
@@ -92,35 +89,49 @@ func (c *snapshotClient) SetPointer(ctx context.Context, p replicated.Pointer, r
 	})
 }
 
-func (c *snapshotClient) MaxData() int {
-	return c.servers.Stream(c.member, c.generation).MaxData()
+func (c *snapshotClient) Writer(ctx context.Context, object string) io.Writer {
+	return &objectWriter{snapshotClient: c, ctx: ctx, object: object}
 }
 
-func (c *snapshotClient) Write(ctx context.Context, object string, index int, data []byte) error {
-	return c.do(ctx, true, func(s *snapshots) error {
-		s.objects[object] = append(s.objects[object], chunk{index, bytes.Clone(data)})
-		return nil
-	})
+type objectWriter struct {
+	*snapshotClient
+	ctx    context.Context
+	object string
+	n      int // bytes that were stored
 }
 
-func (c *snapshotClient) Read(ctx context.Context, object string, yield func(int, []byte) error) error {
-	var chunks []chunk
+// Write implements io.Writer.
+func (w *objectWriter) Write(b []byte) (n int, err error) {
+	for chunk := range slices.Chunk(b, w.servers.Stream(w.member, w.generation).MaxData()) {
+		err := w.do(w.ctx, true, func(s *snapshots) error {
+			if len(s.objects[w.object]) != w.n {
+				return errors.New("the object has another end")
+			}
+			s.objects[w.object] = append(s.objects[w.object], chunk...)
+			w.n += len(chunk)
+			return nil
+		})
+		if err != nil {
+			return n, err
+		}
+		n += len(chunk)
+	}
+	return n, nil
+}
+
+func (c *snapshotClient) Read(ctx context.Context, object string, n int64, w io.Writer) error {
+	var data []byte
 	err := c.do(ctx, false, func(s *snapshots) error {
-		chunks = slices.Clone(s.objects[object])
-		if len(chunks) == 0 {
-			return replicated.ErrNoMessage
+		data = bytes.Clone(s.objects[object])
+		if int64(len(data)) != n {
+			return fmt.Errorf("%d bytes of %d are there", len(data), n)
 		}
 		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = w.Write(data)
 	}
-	for _, chunk := range chunks {
-		if err := yield(chunk.index, bytes.Clone(chunk.data)); err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
+	return err
 }
 
 func (c *snapshotClient) Objects(ctx context.Context) (objects []string, err error) {
