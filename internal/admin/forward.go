@@ -97,14 +97,15 @@ func (f *forwarder) pass(w http.ResponseWriter, r *http.Request, do served, addr
 	if address == "" {
 		return ownerProblem(why)
 	}
-	target, err := url.Parse(address)
-	if err != nil || target.Host == "" {
-		return ownerProblem(fmt.Sprintf("the owner of the log has the address %.200q, which is no URL: set its admin.advertise", address))
+	target := ownerURL(address)
+	if target == nil {
+		return ownerProblem(fmt.Sprintf("the owner of the log has the address %.200q, which is no URL with http or https and a host: set its admin.advertise", address))
 	}
 	if do.route == API.Backup.route && !r.ProtoAtLeast(1, 1) {
 		return errOldHTTP
 	}
 	var body []byte
+	var err error
 	switch {
 	case do.verify != nil:
 		body, err = do.verify(w, r)
@@ -153,6 +154,18 @@ func (f *forwarder) pass(w http.ResponseWriter, r *http.Request, do served, addr
 	}
 	proxy.ServeHTTP(w, out)
 	return nil
+}
+
+// ownerURL returns the URL that an owner wrote to the log; nil: a bridge writes no such URL.
+func ownerURL(address string) *url.URL {
+	target, err := url.Parse(address)
+	if err != nil || target.Hostname() == "" {
+		return nil
+	}
+	if target.Scheme != "http" && target.Scheme != "https" {
+		return nil
+	}
+	return target
 }
 
 // prepare changes the header of a request that is passed on. Where it comes from was checked here:

@@ -202,7 +202,10 @@ func TestARequestThatCannotBeForwarded(t *testing.T) {
 	}{
 		{name: "without an owner", why: "no member owns the log", detail: "no member owns the log"},
 		{name: "that was forwarded", url: "http://127.0.0.1:1", forwarded: "c", detail: `member "c" forwarded this request to a member that does not own the log`},
-		{name: "to no address", url: "bridge-1", detail: `has the address "bridge-1", which is no URL: set its admin.advertise`},
+		{name: "to no address", url: "bridge-1", detail: `has the address "bridge-1", which is no URL with http or https and a host: set its admin.advertise`},
+		{name: "to no host", url: "http://:9600", detail: `has the address "http://:9600", which is no URL with http`},
+		{name: "to a file", url: "file://bridge-1/etc/passwd", detail: `has the address "file://bridge-1/etc/passwd", which is no URL with http`},
+		{name: "to another protocol", url: "ftp://bridge-1", detail: `has the address "ftp://bridge-1", which is no URL with http`},
 		{name: "to an address at which nothing listens", url: "http://127.0.0.1:1", detail: "the owner of the log at 127.0.0.1:1 cannot be asked: dial tcp 127.0.0.1:1: connect: connection refused"},
 		{name: "to something that does not use HTTP", url: garbage, detail: "malformed HTTP response"},
 		{name: "to something that closes the connection", url: silent, detail: "EOF"},
