@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -42,9 +43,6 @@ subscribe:
 type JetStreamOptions struct {
 	Name     string // of the cluster, of [a-z0-9-]
 	Replicas int    // servers that keep each stream
-	// Create makes OpenJetStream create the bucket and the stream of snapshots if they are
-	// missing. It is only for a new cluster.
-	Create bool
 	// Hide, if not nil, removes secrets from errors: a server may repeat the credentials.
 	Hide func(error) error
 	Wait time.Duration // for an answer of the servers; 0: 5 s
@@ -56,14 +54,16 @@ type JetStream struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	o        JetStreamOptions
-	bucket   jetstream.KeyValue
 	warnings []string
+
+	mu     sync.Mutex
+	bucket jetstream.KeyValue // nil: it was not found yet
 }
 
-// OpenJetStream opens the bucket of a cluster and its stream of snapshots, and creates missing
-// ones if Options.Create is set. It returns an error that says what to do if they are missing, have
-// settings with which records could be lost, the servers are too few, too old or without
-// JetStream, or the user lacks rights. The caller keeps nc, and must not close it before Close.
+// OpenJetStream returns what NATS has of a cluster, which may be nothing: see Generation. It returns
+// an error that says what to do if the bucket or the stream of snapshots has settings with which
+// records could be lost, the servers are too old or without JetStream, or the user lacks rights. The
+// caller keeps nc, and must not close it before Close.
 func OpenJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*JetStream, error) {
 	if o.Hide == nil {
 		o.Hide = func(err error) error { return err }
@@ -85,20 +85,12 @@ func openJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*Jet
 	if err := j.checkServer(ctx); err != nil {
 		return nil, err
 	}
-	if j.bucket, err = j.openRest(ctx, o.Create); err != nil {
-		return nil, err
+	for _, c := range []jetstream.StreamConfig{o.bucketStream(), o.snapshotConfig()} {
+		if err := j.open(ctx, c, nil); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return nil, err
+		}
 	}
 	return j, nil
-}
-
-// openRest opens the bucket and the stream of snapshots, and creates missing ones if create is set.
-func (j *JetStream) openRest(ctx context.Context, create bool) (jetstream.KeyValue, error) {
-	bucket, err := j.openBucket(ctx, create)
-	if err != nil {
-		return nil, err
-	}
-	snapshots := j.o.snapshotConfig()
-	return bucket, j.openStream(ctx, snapshots, missing(create, "stream", snapshots.Name))
 }
 
 // Close ends the subscription to acknowledgements.
@@ -107,22 +99,34 @@ func (j *JetStream) Close() { j.js.CleanupPublisher() }
 // Warnings returns faults of the servers with which a cluster can run, but should not.
 func (j *JetStream) Warnings() []string { return j.warnings }
 
-// Bucket returns the key-value bucket NDR_<name>, with the settings of the cluster.
-func (j *JetStream) Bucket() jetstream.KeyValue { return j.bucket }
+// Bucket returns the key-value bucket NDR_<name>, with the settings of the cluster. The error is
+// jetstream.ErrStreamNotFound if NATS has no bucket.
+func (j *JetStream) Bucket(ctx context.Context) (jetstream.KeyValue, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.bucket != nil {
+		return j.bucket, nil
+	}
+	if err := j.open(ctx, j.o.bucketStream(), nil); err != nil {
+		return nil, err
+	}
+	bounded, cancel := j.bounded(ctx)
+	defer cancel()
+	bucket, err := j.js.KeyValue(bounded, j.o.bucketName())
+	if err != nil {
+		return nil, j.explain(bounded, "open the key-value bucket "+j.o.bucketName(), err)
+	}
+	j.bucket = bucket
+	return bucket, nil
+}
 
-// Generation returns the log of a generation and its snapshots. If create is set it creates a missing
-// log, and what else the cluster needs and NATS lost; otherwise the error is ErrLogLost. Of a log with settings with which records could be
-// lost the error says what to do.
+// Generation returns the log of a generation and its snapshots. If create is set, it creates a missing
+// log, and the bucket and the stream of snapshots if they are missing; otherwise the error is
+// ErrLogLost if there is no log. If the log has settings with which records could be lost, the error
+// says what to do.
 func (j *JetStream) Generation(ctx context.Context, n uint64, create bool) (Stream, Snapshots, error) {
 	c := j.o.logConfig(n)
-	var lost error
-	if !create {
-		lost = fmt.Errorf("%w: there is no stream %s in NATS: restore the data of NATS, or continue from a copy with 'ndrbridge cluster recover'", ErrLogLost, c.Name)
-	}
-	err := j.openStream(ctx, c, lost)
-	if err == nil && create {
-		_, err = j.openRest(ctx, true)
-	}
+	err := j.openLog(ctx, c, create)
 	if err != nil {
 		return nil, nil, j.o.Hide(err)
 	}

@@ -59,18 +59,28 @@ func (j *JetStream) checkServer(ctx context.Context) error {
 	return nil
 }
 
-// missing returns the error for a stream or a bucket that does not exist; nil: it is created.
-func missing(create bool, what, name string) error {
+// openLog checks a log. If it is missing, openLog creates it and what else the cluster needs, or,
+// unless create is set, returns ErrLogLost.
+func (j *JetStream) openLog(ctx context.Context, c jetstream.StreamConfig, create bool) error {
 	if create {
-		return nil
+		if err := j.createStream(ctx, c); err != nil {
+			return err
+		}
+		if err := j.createBucket(ctx); err != nil {
+			return err
+		}
+		return j.createStream(ctx, j.o.snapshotConfig())
 	}
-	return fmt.Errorf("there is no %s %s in NATS: create a new cluster with 'ndrbridge cluster init'; if the cluster has run before, NATS has lost its data: restore it, or continue from a copy with 'ndrbridge cluster recover'", what, name)
+	err := j.open(ctx, c, nil)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = fmt.Errorf("%w: there is no stream %s in NATS: restore the data of NATS, or continue from a copy with 'ndrbridge cluster recover'", ErrLogLost, c.Name)
+	}
+	return err
 }
 
-// openStream opens a stream and checks it. If there is none it returns missing, or, if that is nil,
-// creates it.
-func (j *JetStream) openStream(ctx context.Context, c jetstream.StreamConfig, missing error) error {
-	return j.open(ctx, c, missing, func(ctx context.Context) error {
+// createStream checks a stream, and creates a missing one.
+func (j *JetStream) createStream(ctx context.Context, c jetstream.StreamConfig) error {
+	return j.open(ctx, c, func(ctx context.Context) error {
 		_, err := j.js.CreateStream(ctx, c)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made by another member, with other settings
 			err = nil
@@ -79,40 +89,30 @@ func (j *JetStream) openStream(ctx context.Context, c jetstream.StreamConfig, mi
 	})
 }
 
-// openBucket is openStream for the bucket.
-func (j *JetStream) openBucket(ctx context.Context, create bool) (jetstream.KeyValue, error) {
-	name := j.o.bucketName()
-	err := j.open(ctx, j.o.bucketStream(), missing(create, "key-value bucket", name), func(ctx context.Context) error {
-		_, err := j.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: name, History: 1, Replicas: j.o.Replicas, Storage: jetstream.FileStorage})
+// createBucket is createStream for the bucket.
+func (j *JetStream) createBucket(ctx context.Context) error {
+	return j.open(ctx, j.o.bucketStream(), func(ctx context.Context) error {
+		_, err := j.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: j.o.bucketName(), History: 1, Replicas: j.o.Replicas, Storage: jetstream.FileStorage})
 		if errors.Is(err, jetstream.ErrBucketExists) {
 			err = nil
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	bounded, cancel := j.bounded(ctx)
-	defer cancel()
-	bucket, err := j.js.KeyValue(bounded, name)
-	if err != nil {
-		return nil, j.explain(bounded, "open the key-value bucket "+name, err)
-	}
-	return bucket, nil
 }
 
-// open checks the stream of a configuration. A missing one is created, unless missing is an error.
-func (j *JetStream) open(ctx context.Context, c jetstream.StreamConfig, missing error, create func(context.Context) error) error {
+// open checks the stream of a configuration. A missing one is created; if create is nil, the error
+// is jetstream.ErrStreamNotFound.
+func (j *JetStream) open(ctx context.Context, c jetstream.StreamConfig, create func(context.Context) error) error {
 	bounded, cancel := j.bounded(ctx)
 	defer cancel()
 	s, err := j.js.Stream(bounded, c.Name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if missing != nil {
-			return missing
-		}
+	if create != nil && errors.Is(err, jetstream.ErrStreamNotFound) {
 		if err = create(bounded); err == nil {
 			s, err = j.js.Stream(bounded, c.Name)
 		}
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("there is no stream %s in NATS: %w", c.Name, jetstream.ErrStreamNotFound)
 	}
 	if err != nil {
 		return j.explain(bounded, "open the stream "+c.Name, err)

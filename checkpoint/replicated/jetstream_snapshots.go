@@ -32,7 +32,11 @@ func (j *JetStream) snapshots(generation uint64) Snapshots {
 func (s *jsSnapshots) Pointer(ctx context.Context) (p Pointer, revision uint64, err error) {
 	ctx, cancel := s.j.bounded(ctx)
 	defer cancel()
-	entry, err := s.j.bucket.Get(ctx, s.key)
+	bucket, err := s.j.Bucket(ctx)
+	if err != nil {
+		return p, 0, err
+	}
+	entry, err := bucket.Get(ctx, s.key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return p, 0, nil
 	}
@@ -40,7 +44,7 @@ func (s *jsSnapshots) Pointer(ctx context.Context) (p Pointer, revision uint64, 
 		return p, 0, s.j.explain(ctx, "read the pointer "+s.key, err)
 	}
 	if err := json.Unmarshal(entry.Value(), &p); err != nil {
-		return Pointer{}, 0, fmt.Errorf("the pointer %s in the bucket %s is damaged: %w: as long as a member has a copy of the log, delete the pointer with `nats kv del %[2]s %[1]s`, and it is written again", s.key, s.j.bucket.Bucket(), err)
+		return Pointer{}, 0, fmt.Errorf("the pointer %s in the bucket %s is damaged: %w: as long as a member has a copy of the log, delete the pointer with `nats kv del %[2]s %[1]s`, and it is written again", s.key, bucket.Bucket(), err)
 	}
 	return p, entry.Revision(), nil
 }
@@ -53,10 +57,14 @@ func (s *jsSnapshots) SetPointer(ctx context.Context, p Pointer, revision uint64
 	}
 	ctx, cancel := s.j.bounded(ctx)
 	defer cancel()
+	bucket, err := s.j.Bucket(ctx)
+	if err != nil {
+		return err
+	}
 	if revision == 0 {
-		_, err = s.j.bucket.Create(ctx, s.key, value)
+		_, err = bucket.Create(ctx, s.key, value)
 	} else {
-		_, err = s.j.bucket.Update(ctx, s.key, value, revision)
+		_, err = bucket.Update(ctx, s.key, value, revision)
 	}
 	var api *jetstream.APIError
 	if errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) && (api.ErrorCode == codeWrongLast || api.ErrorCode == codeWrongLastConstant) {

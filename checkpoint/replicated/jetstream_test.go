@@ -1,7 +1,6 @@
 package replicated_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -34,9 +33,11 @@ func TestOpenJetStreamRefuses(t *testing.T) {
 		{name: "a server without JetStream", server: func(o *server.Options) { o.JetStream = false }, want: "enable JetStream"},
 		{name: "one server for three replicas", options: func(o *replicated.JetStreamOptions) { o.Replicas = 3 }, want: "fewer NATS servers"},
 		{name: "a small max_payload", server: func(o *server.Options) { o.MaxPayload = 32 << 10 }, want: "max_payload"},
-		{name: "a server without storage", server: func(o *server.Options) { o.JetStreamMaxStore = 1 }, prepare: stream(func(c *jetstream.StreamConfig) {
-			c.Storage = jetstream.MemoryStorage
-		}), want: "storage"},
+		{name: "a server without storage", server: func(o *server.Options) { o.JetStreamMaxStore = 1 }, prepare: func(t *testing.T, js jetstream.JetStream) {
+			if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "full", MaxBytes: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}, want: "more storage (max_file_store"},
 		{name: "a user without rights", server: func(o *server.Options) {
 			o.Users = []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"x"}}}}}
 			o.NoAuthUser = "u"
@@ -105,36 +106,28 @@ func TestStreamsAreNotCreatedInPassing(t *testing.T) {
 	nc := startServer(t, nil)
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
-	member := one
-	member.Create = false
-	for _, c := range []struct {
-		lost   string // the stream; empty: everything
-		advice string
-	}{
-		{"", "ndrbridge cluster init"},
-		{"NDR_test_1", "ndrbridge cluster recover"},
-		{"NDR_test_snap", "ndrbridge cluster init"},
-		{"KV_NDR_test", "ndrbridge cluster init"},
-	} {
-		if c.lost != "" {
+	all := []string{"KV_NDR_test", "NDR_test_snap", "NDR_test_1"}
+	for _, lost := range [][]string{all, all[:1], all[1:2], all[2:]} {
+		if len(lost) == 1 {
 			openGeneration(t, openJetStream(t, nc, one))
-			require.NoError(t, js.DeleteStream(t.Context(), c.lost))
+			require.NoError(t, js.DeleteStream(t.Context(), lost[0]))
 		}
-		j, err := replicated.OpenJetStream(t.Context(), nc, member)
-		if err == nil {
-			_, _, err = j.Generation(t.Context(), 1, false)
-			j.Close()
+		j := openJetStream(t, nc, one)
+		_, bucket := j.Bucket(t.Context())
+		if errors.Is(bucket, jetstream.ErrStreamNotFound) != slices.Contains(lost, all[0]) {
+			t.Errorf("without %s: the bucket: %v", lost, bucket)
 		}
-		if err == nil || !strings.Contains(err.Error(), c.advice) || errors.Is(err, replicated.ErrLogLost) != (c.lost == "NDR_test_1") {
-			t.Errorf("without %s: %v", c.lost, err)
+		_, _, log := j.Generation(t.Context(), 1, false)
+		if errors.Is(log, replicated.ErrLogLost) != slices.Contains(lost, all[2]) || log != nil && !strings.Contains(log.Error(), "ndrbridge cluster recover") {
+			t.Errorf("without %s: the log: %v", lost, log)
 		}
-		faults, missing, err := replicated.CheckStreams(t.Context(), js, member, 1)
-		if err != nil || len(faults) > 0 || !slices.Contains(missing, cmp.Or(c.lost, "NDR_test_1")) {
-			t.Errorf("without %s: %q are missing (%v, %v)", c.lost, missing, faults, err)
+		faults, missing, err := replicated.CheckStreams(t.Context(), js, one, 1)
+		if err != nil || len(faults) > 0 || !slices.Equal(missing, lost) {
+			t.Errorf("without %s: %q are missing (%v, %v)", lost, missing, faults, err)
 		}
 	}
 	openGeneration(t, openJetStream(t, nc, one))
-	_, _, err = openJetStream(t, nc, member).Generation(t.Context(), 1, false)
+	_, _, err = openJetStream(t, nc, one).Generation(t.Context(), 1, false)
 	require.NoError(t, err)
 }
 
@@ -144,18 +137,18 @@ func TestANextGenerationReplacesWhatIsLost(t *testing.T) {
 	nc := startServer(t, nil)
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
-	member := one
-	member.Create = false
 	openGeneration(t, openJetStream(t, nc, one))
-	j := openJetStream(t, nc, member)
+	j := openJetStream(t, nc, one)
 	for _, lost := range []string{"NDR_test_1", "NDR_test_snap", "KV_NDR_test"} {
 		require.NoError(t, js.DeleteStream(t.Context(), lost))
 	}
 	_, _, err = j.Generation(t.Context(), 2, true)
 	require.NoError(t, err)
-	_, err = j.Bucket().Create(t.Context(), "settings", nil)
+	bucket, err := j.Bucket(t.Context())
 	require.NoError(t, err)
-	_, _, err = openJetStream(t, nc, member).Generation(t.Context(), 2, false)
+	_, err = bucket.Create(t.Context(), "settings", nil)
+	require.NoError(t, err)
+	_, _, err = openJetStream(t, nc, one).Generation(t.Context(), 2, false)
 	require.NoError(t, err)
 }
 
@@ -194,6 +187,9 @@ func TestErrorsOfServersAreHidden(t *testing.T) {
 	log, snapshots := openGeneration(t, openJetStream(t, nc, o))
 	if _, err := publish(t, log, 7, replicated.Message{Kind: replicated.KindRenew, ID: "x"}); !errors.Is(err, hidden) {
 		t.Errorf("a number that is wrong: %v", err)
+	}
+	if _, _, err := snapshots.Pointer(t.Context()); err != nil {
+		t.Error(err)
 	}
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)

@@ -50,7 +50,7 @@ func openGeneration(t testing.TB, j *replicated.JetStream) (replicated.Stream, r
 }
 
 // one are the options of a cluster with one server.
-var one = replicated.JetStreamOptions{Name: "test", Replicas: 1, Create: true, Wait: 10 * time.Second}
+var one = replicated.JetStreamOptions{Name: "test", Replicas: 1, Wait: 10 * time.Second}
 
 // publish sends a message and returns the answer.
 func publish(t *testing.T, s replicated.Stream, after uint64, m replicated.Message) (uint64, error) {

@@ -32,10 +32,11 @@ whether to continue with the furthest. Start all members first: one that is not 
 have more. The others follow the new generation, and set their copies aside if they do not
 fit.
 
-With --from, the command itself uses a file that no process has open: the copy of a member
-that is stopped, or a backup of ndrbridge state backup. It needs the configuration of a
-member, and creates what NATS has lost. Use it if NATS has lost everything, or no member
-has a copy.`,
+With --from, the command itself uses a file that no process has open: a backup of ndrbridge
+state backup, or the copy of a member that is stopped. It needs the configuration of a
+member. Use it if no member has a copy.
+
+Either creates what NATS has lost, once you have confirmed.`,
 		Example: `  ndrbridge cluster recover --config ndrbridge.yaml
   ndrbridge cluster recover --from /var/backups/ndrbridge.db --config ndrbridge.yaml`,
 		Args: commandline.NoArgs,

@@ -32,9 +32,9 @@ func (c *clusterConnection) close() {
 	c.conn.Close()
 }
 
-// join connects to NATS and opens the cluster's bucket. It retries until it succeeds or ctx is
-// done, because the servers may start, be repaired, or get the cluster later. NotReady and the
-// log report the reason.
+// join connects to NATS. It retries until it succeeds or ctx is done, because the servers may start or
+// be repaired later. NotReady and the log report the reason. The cluster need not exist: the node
+// waits for it.
 func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	config := m.Config().Cluster
 	c := new(clusterConnection)
@@ -63,7 +63,7 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	c.peers = cluster.Peers{NC: c.conn.Conn, Name: config.Name, Hide: endpoint.HideCluster(config)}
 	o := cluster.Options{
 		Name: config.Name, Member: config.Member, Term: time.Duration(config.Lease), Path: m.Config().State,
-		Registry: cluster.NewKV(c.storage.Bucket(), c.peers.Hide), Storage: openStorage(c.storage), Peers: c.peers.Ask,
+		Registry: cluster.NewKV(c.storage.Bucket, c.peers.Hide), Storage: openStorage(c.storage), Peers: c.peers.Ask,
 		Own: m.own, StopTimeout: pipeline.StopLimit(stopTimeout(m.Config())),
 		Version: m.options.Version, ConfigHash: m.configHash, URL: func() string { return m.Config().Advertise() },
 		Log: m.options.Log, Metrics: m.metrics,

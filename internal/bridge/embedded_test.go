@@ -32,7 +32,7 @@ func TestMembersRunTheNATSServers(t *testing.T) {
 			})
 		}
 	}
-	awaitCluster(t, "the members to wait for a cluster", func() bool { return members[2].log.hasLine("cannot be joined", "ndrbridge cluster init") })
+	awaitCluster(t, "the members to wait for a cluster", func() bool { return members[2].log.hasLine("can neither own nor follow", "ndrbridge cluster init") })
 	require.NoError(t, bridge.Init(t.Context(), parse(t, text), "", func(int64) {}))
 	owner := members[0].awaitOwner(t, "", 3)
 	b.judge(t, true)

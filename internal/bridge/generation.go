@@ -46,21 +46,20 @@ func Init(ctx context.Context, config *configs.Config, adopt string, written fun
 	return g.Init(ctx, state, written)
 }
 
-// generations connects to the NATS servers of a cluster, and creates a missing bucket.
+// generations connects to the NATS servers of a cluster.
 func generations(ctx context.Context, c *configs.Cluster) (g cluster.Generations, end func(), err error) {
 	conn, err := endpoint.ConnectCluster(ctx, c, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return g, nil, err
 	}
 	o := storageOptions(c)
-	o.Create = true
 	storage, err := replicated.OpenJetStream(ctx, conn.Conn, o)
 	if err != nil {
 		conn.Close()
 		return g, nil, err
 	}
 	g = cluster.Generations{
-		Name: c.Name, Registry: cluster.NewKV(storage.Bucket(), o.Hide), Storage: openStorage(storage), Clock: lease.System(), Term: time.Duration(c.Lease),
+		Name: c.Name, Registry: cluster.NewKV(storage.Bucket, o.Hide), Storage: openStorage(storage), Clock: lease.System(), Term: time.Duration(c.Lease),
 	}
 	return g, func() {
 		storage.Close()
@@ -78,7 +77,7 @@ type Recovery struct {
 
 // Recover begins the next generation of a cluster's log with the copy at path, which no process may
 // have open. Messages that the copy lacks are lost. Recover creates what NATS has lost. Before it
-// changes anything, it calls confirm, and returns the error of confirm.
+// creates or changes anything, it calls confirm, and returns the error of confirm.
 func Recover(ctx context.Context, config *configs.Config, path string, confirm func(Recovery) error) (Recovery, error) {
 	r := Recovery{Path: path}
 	if _, err := os.Stat(path); err != nil {

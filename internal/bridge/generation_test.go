@@ -2,12 +2,14 @@ package bridge_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/bridge"
 	"ndrbridge/internal/cluster"
@@ -111,11 +114,12 @@ func (m *clusterMember) notReady(t *testing.T) string {
 func TestNATSThatLosesItsDataStopsTheClusterUntilItIsRecovered(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		lives bool  // one member runs during the loss
-		order []int // in which the others are started: 0 and 1 have copies, 2 has none
+		lives   bool  // one member runs during the loss
+		order   []int // in which the others are started: 0 and 1 have copies, 2 has none
+		running bool  // all run during the recovery
 	}{
-		"all members are stopped, and the one without a copy is the first": {false, []int{2, 0, 1}},
-		"the owner runs": {true, []int{2}},
+		"all members are stopped, and the one without a copy is the first": {false, []int{2, 0, 1}, true},
+		"the owner runs": {true, []int{2}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -158,22 +162,19 @@ func TestNATSThatLosesItsDataStopsTheClusterUntilItIsRecovered(t *testing.T) {
 			if n := b.soc.count(""); n != before {
 				t.Errorf("%d events were delivered without the state", n-before)
 			}
-			one.stop()
-			two.stop()
-			config := parse(t, *one.yaml.Load())
-			if err := bridge.Init(t.Context(), config, "", func(int64) {}); err == nil || !strings.Contains(err.Error(), "ndrbridge cluster recover") {
-				t.Errorf("the cluster was created again: %v", err)
+			if c.running {
+				furthest := slices.MaxFunc(three.cluster(t).Members, func(a, b admin.ClusterMember) int { return cmp.Compare(a.Offset, b.Offset) })
+				if furthest.Member != "one" || furthest.Generation != 1 {
+					t.Errorf("the furthest copy is that of %+v", furthest)
+				}
+				require.NoError(t, admin.API.RecoverCluster.Do(t.Context(), clientOf(t, three.Bridge), admin.Recovery{From: furthest.Member}))
+			} else {
+				one.stop()
+				two.stop()
+				b.recoverFromFile(t, parse(t, *one.yaml.Load()))
+				one.again(t)
+				two.again(t)
 			}
-			refused := errors.New("refused")
-			if r, err := bridge.Recover(t.Context(), config, config.State, func(bridge.Recovery) error { return refused }); !errors.Is(err, refused) || r.Next != 0 {
-				t.Errorf("it was not confirmed: %v", err)
-			}
-			r, err := bridge.Recover(t.Context(), config, config.State, confirmed)
-			if err != nil || r.Offset == 0 || r.Last != 0 || r.Generation != 1 || r.Next != 2 {
-				t.Fatalf("the recovery %+v (%v)", r, err)
-			}
-			one.again(t)
-			two.again(t)
 			b.add(5)
 			b.judge(t, !c.lives)
 			for _, m := range members {
@@ -183,6 +184,26 @@ func TestNATSThatLosesItsDataStopsTheClusterUntilItIsRecovered(t *testing.T) {
 				t.Errorf("the cluster %+v", seen)
 			}
 		})
+	}
+}
+
+// recoverFromFile has the cluster, which NATS has lost, continue from the copy of a member that is
+// stopped. Nothing is created before that is confirmed.
+func (b *bridges) recoverFromFile(t *testing.T, config *configs.Config) {
+	t.Helper()
+	if err := bridge.Init(t.Context(), config, "", func(int64) {}); err == nil || !strings.Contains(err.Error(), "ndrbridge cluster recover") {
+		t.Errorf("the cluster was created again: %v", err)
+	}
+	refused := errors.New("refused")
+	if r, err := bridge.Recover(t.Context(), config, config.State, func(bridge.Recovery) error { return refused }); !errors.Is(err, refused) || r.Next != 0 {
+		t.Errorf("it was not confirmed: %v", err)
+	}
+	if stored, err := b.nats.Jsz(nil); err != nil || stored.Streams > 0 {
+		t.Errorf("%d streams were created without a confirmation (%v)", stored.Streams, err)
+	}
+	r, err := bridge.Recover(t.Context(), config, config.State, confirmed)
+	if err != nil || r.Offset == 0 || r.Last != 0 || r.Generation != 1 || r.Next != 2 {
+		t.Fatalf("the recovery %+v (%v)", r, err)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 
 // files are the copies of the state, as far as they are not opened. disk implements it.
 type files interface {
+	// exists reports whether there is a file, which may be damaged.
+	exists(path string) bool
 	// remove removes a file that NATS can restore, if it is there.
 	remove(path string) error
 	// rename renames a file durably, and replaces an existing one.
@@ -18,6 +20,11 @@ type files interface {
 }
 
 type disk struct{}
+
+func (disk) exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
 
 func (disk) remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -11,37 +11,48 @@ import (
 
 // kv is a Registry in a key-value bucket of JetStream.
 type kv struct {
-	bucket jetstream.KeyValue
+	bucket func(context.Context) (jetstream.KeyValue, error)
 	hide   func(error) error
 }
 
-// NewKV returns the registry that is kept in bucket. hide removes secrets from errors of the
+// NewKV returns the registry that is kept in the bucket that bucket returns, or
+// jetstream.ErrStreamNotFound as long as there is none. hide removes secrets from errors of the
 // servers.
-func NewKV(bucket jetstream.KeyValue, hide func(error) error) Registry { return &kv{bucket, hide} }
+func NewKV(bucket func(context.Context) (jetstream.KeyValue, error), hide func(error) error) Registry {
+	return &kv{bucket, hide}
+}
 
 // Get implements Registry.
 func (k *kv) Get(ctx context.Context, key string) ([]byte, uint64, error) {
-	e, err := k.bucket.Get(ctx, key)
+	bucket, err := k.bucket(ctx)
+	if err != nil {
+		return nil, 0, k.known(err)
+	}
+	e, err := bucket.Get(ctx, key)
 	if errors.Is(err, nats.ErrNoResponders) { // from a bucket that is gone, too
-		if _, failed := k.bucket.Status(ctx); errors.Is(failed, jetstream.ErrStreamNotFound) {
-			err = fmt.Errorf("%w: the bucket is gone", errNoKey)
+		if _, failed := bucket.Status(ctx); errors.Is(failed, jetstream.ErrStreamNotFound) {
+			err = failed
 		}
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("read key %s of bucket %s: %w", key, k.bucket.Bucket(), k.known(err))
+		return nil, 0, fmt.Errorf("read key %s of bucket %s: %w", key, bucket.Bucket(), k.known(err))
 	}
 	return e.Value(), e.Revision(), nil
 }
 
 // Put implements Registry.
-func (k *kv) Put(ctx context.Context, key string, value []byte, revision uint64) (err error) {
+func (k *kv) Put(ctx context.Context, key string, value []byte, revision uint64) error {
+	bucket, err := k.bucket(ctx)
+	if err != nil {
+		return k.known(err)
+	}
 	if revision == 0 {
-		_, err = k.bucket.Create(ctx, key, value)
+		_, err = bucket.Create(ctx, key, value)
 	} else {
-		_, err = k.bucket.Update(ctx, key, value, revision)
+		_, err = bucket.Update(ctx, key, value, revision)
 	}
 	if err != nil {
-		return fmt.Errorf("write key %s of bucket %s: %w", key, k.bucket.Bucket(), k.known(err))
+		return fmt.Errorf("write key %s of bucket %s: %w", key, bucket.Bucket(), k.known(err))
 	}
 	return nil
 }
@@ -50,7 +61,7 @@ func (k *kv) Put(ctx context.Context, key string, value []byte, revision uint64)
 func (k *kv) known(err error) error {
 	err = k.hide(err)
 	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrKeyDeleted):
+	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrKeyDeleted), errors.Is(err, jetstream.ErrStreamNotFound):
 		return fmt.Errorf("%w: %w", errNoKey, err)
 	case errors.Is(err, jetstream.ErrKeyExists), errors.Is(err, jetstream.ErrKeyRevisionMismatch):
 		return fmt.Errorf("%w: %w", errConflict, err)

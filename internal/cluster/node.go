@@ -290,14 +290,14 @@ func (n *Node) failed(err error, lost bool) {
 	if now-p.failedAt > forgetTerms*n.o.Term {
 		p.failures = 0
 	}
-	p.failures, p.failedAt = min(p.failures+1, maxFailures), now
-	wait := n.o.Term << (p.failures - 1)
+	wait := n.o.Term
 	level := slog.LevelWarn
 	if lost {
 		level = slog.LevelError
 	}
-	if lost || errors.Is(err, checkpoint.ErrNewer) || errors.Is(err, replicated.ErrMoved) || errors.Is(err, errNoKey) || p.needs > 0 {
-		wait = n.o.Term // nothing is changed by trying
+	if !lost && p.needs == 0 && !needsOperator(err) {
+		p.failures, p.failedAt = min(p.failures+1, maxFailures), now
+		wait <<= p.failures - 1
 	}
 	said := p.err != nil && p.err.Error() == err.Error()
 	p.err, p.lost, p.retryAt = err, lost, now+wait
@@ -305,6 +305,12 @@ func (n *Node) failed(err error, lost bool) {
 	if !said {
 		n.o.Log.Log(context.Background(), level, "this member can neither own nor follow the log; retrying", "in", wait, "error", err)
 	}
+}
+
+// needsOperator reports whether an error lasts until an operator, or another member, has acted: no
+// attempt of this member fails because of it, or changes anything.
+func needsOperator(err error) bool {
+	return errors.Is(err, checkpoint.ErrNewer) || errors.Is(err, replicated.ErrMoved) || errors.Is(err, errNoKey)
 }
 
 // mayTry reports whether this member may try to follow: it did not fail to lately.

@@ -62,6 +62,11 @@ func connect(t *testing.T) *nats.Conn {
 	return nc
 }
 
+// kept returns the function that opens a bucket.
+func kept(bucket jetstream.KeyValue) func(context.Context) (jetstream.KeyValue, error) {
+	return func(context.Context) (jetstream.KeyValue, error) { return bucket, nil }
+}
+
 // bucket returns a key-value bucket of a NATS server in this process.
 func bucket(t *testing.T) jetstream.KeyValue {
 	t.Helper()
@@ -76,7 +81,7 @@ func asItIs(err error) error { return err }
 
 func TestRegistries(t *testing.T) {
 	t.Parallel()
-	for name, r := range map[string]Registry{"in memory": newFakeRegistry(), "in NATS": NewKV(bucket(t), asItIs)} {
+	for name, r := range map[string]Registry{"in memory": newFakeRegistry(), "in NATS": NewKV(kept(bucket(t)), asItIs)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
@@ -108,13 +113,16 @@ func TestALostBucketHasNoSettings(t *testing.T) {
 	bucket, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "NDR_test"})
 	require.NoError(t, err)
 	require.NoError(t, js.DeleteKeyValue(t.Context(), "NDR_test"))
-	_, _, err = NewKV(bucket, asItIs).Get(t.Context(), "settings")
-	require.ErrorIs(t, err, errNoKey)
+	never := func(context.Context) (jetstream.KeyValue, error) { return nil, jetstream.ErrStreamNotFound }
+	for _, open := range []func(context.Context) (jetstream.KeyValue, error){kept(bucket), never} {
+		_, _, err = NewKV(open, asItIs).Get(t.Context(), "settings")
+		require.ErrorIs(t, err, errNoKey)
+	}
 }
 
 func TestErrorsOfServersAreHidden(t *testing.T) {
 	t.Parallel()
-	r := NewKV(bucket(t), func(error) error { return errors.New("hidden") })
+	r := NewKV(kept(bucket(t)), func(error) error { return errors.New("hidden") })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
 	_, _, read := r.Get(ctx, "settings")

@@ -35,17 +35,21 @@ type replica struct {
 
 // openReplica opens the copy, and has it follow the log until the replica is closed. A copy that is
 // new, damaged, or of an earlier generation is restored from a snapshot first, until ctx is done.
-// The error is replicated.ErrLogLost if the servers lost data that the copy has.
+// The error is replicated.ErrLogLost if the servers lost data that the copy has, and errNoKey if
+// they have no cluster; then no file is created, because Init requires that there is none.
 func (n *Node) openReplica(ctx context.Context) (*replica, error) {
+	bounded, cancel := context.WithTimeout(ctx, n.o.Term)
+	defer cancel()
+	used, _, noSettings := getSettings(bounded, n.o.Registry, n.o.Name)
+	if errors.Is(noSettings, errNoKey) && !n.o.files.exists(n.o.Path) {
+		return nil, noSettings
+	}
 	file, err := n.openFile()
 	if err != nil {
 		return nil, err
 	}
 	r := &replica{file: file, done: make(chan struct{})}
-	bounded, cancel := context.WithTimeout(ctx, n.o.Term)
-	defer cancel()
-	used, _, err := getSettings(bounded, n.o.Registry, n.o.Name)
-	if err == nil {
+	if err = noSettings; err == nil {
 		r.identity = used.identity()
 		r.Storage, err = n.o.Storage(bounded, used.Generation, false)
 	}

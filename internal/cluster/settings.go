@@ -36,7 +36,7 @@ func getSettings(ctx context.Context, r Registry, name string) (s settings, revi
 	value, revision, err := r.Get(ctx, settingsKey)
 	switch {
 	case errors.Is(err, errNoKey):
-		return s, 0, fmt.Errorf("the bucket has no settings: create a new cluster with 'ndrbridge cluster init'; if the cluster has run before, NATS has lost them: continue from a copy with 'ndrbridge cluster recover': %w", err)
+		return s, 0, fmt.Errorf("NATS has no settings of the cluster: create a new one with 'ndrbridge cluster init'; if it has run before, NATS has lost its data: restore it, or continue from a copy with 'ndrbridge cluster recover': %w", err)
 	case err != nil:
 		return s, 0, fmt.Errorf("read the cluster's settings: %w", err)
 	case len(value) > maxSettings:

@@ -93,6 +93,12 @@ func (d *simDisk) crash() *simDisk {
 	return after
 }
 
+func (d *simDisk) exists(path string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.files[path] != nil
+}
+
 func (d *simDisk) remove(path string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -335,7 +335,7 @@ func TestALogIsStored(t *testing.T) {
 	nc := connect(t, r.members[0].server.Dial, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { t.Error(err) }))
 	var storage *replicated.JetStream
 	await(t, func() (err error) {
-		storage, err = replicated.OpenJetStream(t.Context(), nc, replicated.JetStreamOptions{Name: "prod", Replicas: 3, Create: true})
+		storage, err = replicated.OpenJetStream(t.Context(), nc, replicated.JetStreamOptions{Name: "prod", Replicas: 3})
 		return err
 	})
 	defer storage.Close()

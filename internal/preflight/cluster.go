@@ -196,8 +196,9 @@ func (t *clusterTrial) generation(ctx context.Context, step string) (n uint64, k
 		t.unanswered(step, err)
 		return 0, false
 	}
+	open := func(context.Context) (jetstream.KeyValue, error) { return bucket, nil }
 	unchanged := func(err error) error { return err } // its secrets are removed below
-	n, err = cluster.Generation(ctx, cluster.NewKV(bucket, unchanged), t.cluster.Name)
+	n, err = cluster.Generation(ctx, cluster.NewKV(open, unchanged), t.cluster.Name)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		t.unanswered(step, err)

@@ -72,7 +72,7 @@ func TestCheckCluster(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, bucket.Delete(t.Context(), "settings"))
 		}, want: []findingtest.Row{
-			row("streams", finding.Failed, "NATS has lost them: continue from a copy with 'ndrbridge cluster recover'", "docs/cluster.md"),
+			row("streams", finding.Failed, "NATS has lost its data: restore it, or continue from a copy with 'ndrbridge cluster recover'", "docs/cluster.md"),
 		}},
 		"fewer servers than replicas": {keys: three, prepare: nothing, want: []findingtest.Row{
 			row("servers", finding.Failed, "not part of a cluster of servers, and cluster.replicas is 3", "cluster.replicas: 1"),
@@ -118,12 +118,12 @@ func TestCheckCluster(t *testing.T) {
 // if there is none.
 func start(t *testing.T, js jetstream.JetStream) error {
 	t.Helper()
-	j, err := replicated.OpenJetStream(t.Context(), js.Conn(), replicated.JetStreamOptions{Name: "prod", Replicas: 1, Create: true})
+	j, err := replicated.OpenJetStream(t.Context(), js.Conn(), replicated.JetStreamOptions{Name: "prod", Replicas: 1})
 	if err != nil {
 		return err
 	}
 	defer j.Close()
-	registry := cluster.NewKV(j.Bucket(), func(err error) error { return err })
+	registry := cluster.NewKV(j.Bucket, func(err error) error { return err })
 	open := func(ctx context.Context, generation uint64, create bool) (s cluster.Storage, err error) {
 		s.Stream, s.Snapshots, err = j.Generation(ctx, generation, create)
 		return s, err
