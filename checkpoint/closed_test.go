@@ -31,8 +31,7 @@ func closedState(t *testing.T) string {
 // overwrite changes bytes in the middle of a file, where the journal is.
 func overwrite(t *testing.T, path string) {
 	t.Helper()
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	require.NoError(t, err)
+	file := require.Value(os.OpenFile(path, os.O_RDWR, 0))(t)
 	defer file.Close()
 	if _, err := file.WriteAt(bytes.Repeat([]byte{0xff}, 64<<10), 1<<20); err != nil {
 		t.Fatal(err)
@@ -57,8 +56,7 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 	})
 	t.Run("a copy is read through", func(t *testing.T) {
 		path := closedState(t)
-		content, err := os.ReadFile(path)
-		require.NoError(t, err)
+		content := require.Value(os.ReadFile(path))(t)
 		copied := path + ".copy"
 		require.NoError(t, os.WriteFile(copied, content, 0o600))
 		overwrite(t, copied)
@@ -70,8 +68,7 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 		path := closedState(t)
 		s := open(t, path, checkpoint.Options{})
 		require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: 7, Cursor: 8}))
-		content, err := os.ReadFile(path)
-		require.NoError(t, err)
+		content := require.Value(os.ReadFile(path))(t)
 		require.NoError(t, s.Close())
 		// The same file as before it was closed, so that the mark identifies it.
 		require.NoError(t, os.WriteFile(path, content, 0o600))
@@ -81,8 +78,7 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 		}
 	})
 	t.Run("quickly, no copy is read through that is not written to", func(t *testing.T) {
-		content, err := os.ReadFile(closedState(t))
-		require.NoError(t, err)
+		content := require.Value(os.ReadFile(closedState(t)))(t)
 		for o, want := range map[*checkpoint.Options]error{
 			{ReadOnly: true, Quick: true}: nil, {ReadOnly: true}: checkpoint.ErrDamaged, {Quick: true}: checkpoint.ErrDamaged,
 		} {
@@ -135,8 +131,7 @@ func TestFileThatIsCutShortWhileItIsOpenDoesNotEndTheProcess(t *testing.T) {
 
 func TestStateThatIsOnlyReadIsNotChanged(t *testing.T) {
 	path := closedState(t)
-	before, err := os.ReadFile(path)
-	require.NoError(t, err)
+	before := require.Value(os.ReadFile(path))(t)
 	s := open(t, path, checkpoint.Options{ReadOnly: true})
 	ctx := t.Context()
 	if stats, err := s.Stats(ctx); err != nil || stats.Last != 1561 || stats.Sinks["a"].Queued != 3 {

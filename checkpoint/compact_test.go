@@ -39,8 +39,7 @@ func TestCompactFreesSpaceAndKeepsTheRest(t *testing.T) {
 	}
 	s = open(t, path, checkpoint.Options{})
 	require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
-	after, err := s.Stats(ctx)
-	require.NoError(t, err)
+	after := require.Value(s.Stats(ctx))(t)
 	if after.First != 1501 || after.Last != 1561 || after.Bytes != before.Bytes || after.Sinks["a"] != before.Sinks["a"] {
 		t.Errorf("%+v, want %+v", after, before)
 	}

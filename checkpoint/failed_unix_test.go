@@ -163,10 +163,8 @@ func TestFileThatIsCutShortOrOverwrittenWhileItIsOpen(t *testing.T) {
 			}
 			require.NoError(t, err)
 			fill(t, s)
-			info, err := os.Stat(path)
-			require.NoError(t, err)
-			used, err := s.Backup(t.Context(), io.Discard)
-			require.NoError(t, err)
+			info := require.Value(os.Stat(path))(t)
+			used := require.Value(s.Backup(t.Context(), io.Discard))(t)
 
 			// Reads and writes may fail meanwhile, but must not panic or hang.
 			ctx, cancel := context.WithCancel(t.Context())

@@ -18,8 +18,7 @@ func TestOldEventsAreTrimmedWhileNothingIsWritten(t *testing.T) {
 		ctx := t.Context()
 		require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
 		held := func() uint64 {
-			stats, err := s.Stats(ctx)
-			require.NoError(t, err)
+			stats := require.Value(s.Stats(ctx))(t)
 			return stats.Events
 		}
 		events := []transform.Event{

@@ -54,8 +54,7 @@ func (l *recordLog) after(offset uint64) [][]byte {
 // openReplica opens the replica at a path.
 func openReplica(t testing.TB, path string) *checkpoint.Replica {
 	t.Helper()
-	r, err := checkpoint.OpenReplica(path, 0)
-	require.NoError(t, err)
+	r := require.Value(checkpoint.OpenReplica(path, 0))(t)
 	t.Cleanup(func() { r.Close() })
 	return r
 }
@@ -90,8 +89,7 @@ func dumpOf(state dumper) (all []byte, err error) {
 
 func dumped(t testing.TB, state dumper) []byte {
 	t.Helper()
-	all, err := dumpOf(state)
-	require.NoError(t, err)
+	all := require.Value(dumpOf(state))(t)
 	return all
 }
 

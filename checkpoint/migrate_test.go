@@ -27,8 +27,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 
 	wantCopy := func(path string) {
 		t.Helper()
-		info, err := os.Stat(path)
-		require.NoError(t, err)
+		info := require.Value(os.Stat(path))(t)
 		if info.Mode().Perm() != 0o600 {
 			t.Errorf("the copy has mode %o, want 600", info.Mode().Perm())
 		}
@@ -39,8 +38,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 	wantCopy(path + ".v1.bak")
 
 	t.Run("an existing copy is not changed", func(t *testing.T) {
-		first, err := os.ReadFile(path + ".v1.bak")
-		require.NoError(t, err)
+		first := require.Value(os.ReadFile(path + ".v1.bak"))(t)
 		for _, copied := range []string{path + ".v1.2.bak", path + ".v1.3.bak"} {
 			require.NoError(t, os.WriteFile(path, old, 0o600))
 			open(t, path, checkpoint.Options{}).Close()

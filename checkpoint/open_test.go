@@ -29,8 +29,7 @@ func statePath(t testing.TB) string { return filepath.Join(t.TempDir(), "state.d
 
 func open(t testing.TB, path string, o checkpoint.Options) *checkpoint.Store {
 	t.Helper()
-	s, err := checkpoint.Open(path, o)
-	require.NoError(t, err)
+	s := require.Value(checkpoint.Open(path, o))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -89,13 +88,10 @@ func fill(t testing.TB, s *checkpoint.Store) {
 // a released layout do not change.
 func image(t testing.TB, layout int) []byte {
 	t.Helper()
-	file, err := os.Open(fmt.Sprintf("testdata/layout%d.db.gz", layout))
-	require.NoError(t, err)
+	file := require.Value(os.Open(fmt.Sprintf("testdata/layout%d.db.gz", layout)))(t)
 	defer file.Close()
-	unzip, err := gzip.NewReader(file)
-	require.NoError(t, err)
-	content, err := io.ReadAll(unzip)
-	require.NoError(t, err)
+	unzip := require.Value(gzip.NewReader(file))(t)
+	content := require.Value(io.ReadAll(unzip))(t)
 	return content
 }
 
@@ -310,8 +306,7 @@ func TestContentThatDoesNotFitIsRefused(t *testing.T) {
 	s := open(t, path, checkpoint.Options{})
 	fill(t, s)
 	require.NoError(t, s.Close())
-	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
+	whole := require.Value(os.ReadFile(path))(t)
 	for name, test := range map[string]struct {
 		bucket, key string
 		value       []byte
@@ -368,8 +363,7 @@ func TestLockedFile(t *testing.T) {
 
 func TestFileIsReadableByItsOwnerAlone(t *testing.T) {
 	mode := func(path string) os.FileMode {
-		info, err := os.Stat(path)
-		require.NoError(t, err)
+		info := require.Value(os.Stat(path))(t)
 		return info.Mode().Perm()
 	}
 	path := statePath(t)

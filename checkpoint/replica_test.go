@@ -19,8 +19,7 @@ import (
 func TestTheFileOfAKilledOwnerContinuesAsAReplica(t *testing.T) {
 	path, log := statePath(t), &recordLog{}
 	s := openLogged(t, path, log)
-	killed, err := copyOpenFile(path)
-	require.NoError(t, err)
+	killed := require.Value(copyOpenFile(path))(t)
 	require.NoError(t, s.Commit(t.Context(), more(t)))
 	r := openReplica(t, killed)
 	if offset := r.At().Offset; offset != uint64(len(log.after(0)))-1 {
@@ -308,8 +307,7 @@ func TestAFileTornByAPowerFailureIsNeverTrusted(t *testing.T) {
 	var images [][]byte
 	for n := 2; n < 12; n++ {
 		commit(n)
-		content, err := os.ReadFile(path)
-		require.NoError(t, err)
+		content := require.Value(os.ReadFile(path))(t)
 		if n >= 3 { // the first two are synced
 			images = append(images, content)
 			states[uint64(len(log.after(0)))] = dumped(t, s)

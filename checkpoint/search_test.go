@@ -47,8 +47,7 @@ func TestSearchOfTheJournalFindsAllInSteps(t *testing.T) {
 			}
 		}
 		for before := begin; ; {
-			found, err := s.SearchJournal(t.Context(), before, by)
-			require.NoError(rt, err)
+			found := require.Value(s.SearchJournal(t.Context(), before, by))(rt)
 			if by.Found.MaxEvents > 0 && len(found.Records) > by.Found.MaxEvents {
 				rt.Fatalf("%d events of %+v", len(found.Records), by)
 			}

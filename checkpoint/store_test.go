@@ -77,8 +77,7 @@ func TestRaisedLimitsGiveSpaceAtOnce(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Commit(ctx, second) }()
 	for waits := false; !waits; {
-		stats, err := s.Stats(ctx)
-		require.NoError(t, err)
+		stats := require.Value(s.Stats(ctx))(t)
 		waits = stats.SourcesWait
 	}
 	s.SetLimits(checkpoint.Limits{MaxBytes: 1 << 20})

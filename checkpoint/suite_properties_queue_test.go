@@ -149,10 +149,8 @@ func (m *machine) replay(t *rapid.T) {
 	if rapid.Bool().Draw(t, "ends") {
 		p.Until = since.Add(time.Duration(rapid.IntRange(0, 3600).Draw(t, "seconds")) * time.Second)
 	}
-	first, err := m.s.Replayable(context.Background(), sink, p)
-	require.NoError(t, err)
-	got, err := m.s.Replay(context.Background(), sink, p)
-	require.NoError(t, err)
+	first := require.Value(m.s.Replayable(context.Background(), sink, p))(t)
+	got := require.Value(m.s.Replay(context.Background(), sink, p))(t)
 	if got.Events() > first.Events() || got.Last != first.Last && got != (checkpoint.Range{}) {
 		t.Fatalf("replayed %v of %v", got, first) // old events may have been trimmed
 	}
@@ -186,8 +184,7 @@ func (m *machine) replay(t *rapid.T) {
 func (m *machine) redeliver(t *rapid.T) {
 	sink := m.knownSink(t)
 	bound := checkpoint.Batch{MaxEvents: rapid.IntRange(0, 4).Draw(t, "events"), MaxBytes: rapid.IntRange(0, 5000).Draw(t, "bytes")}
-	next, err := m.s.Redeliver(context.Background(), sink, checkpoint.RedeliveryOffset{}, bound)
-	require.NoError(t, err)
+	next := require.Value(m.s.Redeliver(context.Background(), sink, checkpoint.RedeliveryOffset{}, bound))(t)
 	m.observe(t, m.trimmable())
 	size, ends := 0, make([]int, len(next.Records)) // how much of the queue each record ends
 	queue := m.queues[sink]

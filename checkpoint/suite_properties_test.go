@@ -282,8 +282,7 @@ func (m *machine) acknowledge(t *rapid.T) {
 func (m *machine) read(t *rapid.T) {
 	after := rapid.Uint64Range(0, uint64(len(m.events))+1).Draw(t, "after")
 	bound := checkpoint.Batch{MaxEvents: rapid.IntRange(0, 4).Draw(t, "events"), MaxBytes: rapid.IntRange(0, 5000).Draw(t, "bytes")}
-	records, err := m.s.Read(context.Background(), after, bound)
-	require.NoError(t, err)
+	records := require.Value(m.s.Read(context.Background(), after, bound))(t)
 	if bound.MaxEvents > 0 && len(records) > bound.MaxEvents {
 		t.Fatalf("%d events, want at most %d", len(records), bound.MaxEvents)
 	}
@@ -407,8 +406,7 @@ func (m *machine) giveWay(t *rapid.T) {
 	for _, source := range modelSources {
 		o := checkpoint.SourceOwner(source)
 		kept := map[string]bool{}
-		deadLetters, err := m.s.Dead(context.Background(), o, "", 1<<20)
-		require.NoError(t, err)
+		deadLetters := require.Value(m.s.Dead(context.Background(), o, "", 1<<20))(t)
 		var oldest time.Time
 		for _, d := range deadLetters {
 			kept[d.Key] = true

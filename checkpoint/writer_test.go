@@ -25,8 +25,7 @@ var testSource = Source{Appliance: "hq", Stream: transform.StreamDetections}
 
 func testStore(t *testing.T) *Store {
 	t.Helper()
-	s, err := Open(filepath.Join(t.TempDir(), "state.db"), Options{})
-	require.NoError(t, err)
+	s := require.Value(Open(filepath.Join(t.TempDir(), "state.db"), Options{}))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }

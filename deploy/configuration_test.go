@@ -19,8 +19,7 @@ import (
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile(path))(t)
 	return string(text)
 }
 
@@ -47,8 +46,7 @@ func load(t *testing.T, name, text string) (*configs.Config, []string) {
 		require.NoError(t, os.WriteFile(own, []byte(content), 0o600))
 		return key + " " + own
 	})
-	config, err := configs.Parse(name, []byte(text), []string{"SLACK_URL=https://chat.example"})
-	require.NoError(t, err)
+	config := require.Value(configs.Parse(name, []byte(text), []string{"SLACK_URL=https://chat.example"}))(t)
 	return config, secrets
 }
 
@@ -78,8 +76,7 @@ func TestConfigurationsLoad(t *testing.T) {
 // TestServersOfAClusterSyncEachMessage checks what the bridges of a cluster cannot see.
 func TestServersOfAClusterSyncEachMessage(t *testing.T) {
 	t.Setenv("NATS_NAME", "nats-1")
-	o, err := server.ProcessConfigFile("compose/cluster/nats.conf")
-	require.NoError(t, err)
+	o := require.Value(server.ProcessConfigFile("compose/cluster/nats.conf"))(t)
 	config, _ := load(t, "compose/cluster/ndrbridge.yaml", read(t, "compose/cluster/ndrbridge.yaml"))
 	if !o.JetStream || !o.SyncAlways || len(o.Routes) < config.Cluster.Replicas {
 		t.Errorf("JetStream %v, sync_interval: always %v, %d routes", o.JetStream, o.SyncAlways, len(o.Routes))

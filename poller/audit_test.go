@@ -153,8 +153,7 @@ func TestAGapIsCounted(t *testing.T) {
 	w.writeMany(5)
 	w.purge(5)
 	w.mustPoll()
-	families, err := registry.Gather()
-	require.NoError(t, err)
+	families := require.Value(registry.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == "ndrbridge_source_gaps_total" && f.GetMetric()[0].GetCounter().GetValue() == 1 {
 			return

@@ -19,8 +19,7 @@ import (
 
 func gathered(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	t.Helper()
-	families, err := registry.Gather()
-	require.NoError(t, err)
+	families := require.Value(registry.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == name {
 			return f.GetMetric()[0].GetCounter().GetValue()
@@ -36,8 +35,7 @@ func TestMetricsOfRecordsFollowTheNamingRules(t *testing.T) {
 		w.warnings = []string{"2 nodes did not answer"}
 	})
 	w.mustPoll()
-	families, err := registry.Gather()
-	require.NoError(t, err)
+	families := require.Value(registry.Gather())(t)
 	if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) > 0 {
 		t.Errorf("%v %v", problems, err)
 	}
@@ -98,8 +96,7 @@ func TestProgressOfABacklog(t *testing.T) {
 	w.between = func() { w.pass(time.Second) }
 	var half poller.Progress
 	for {
-		next, err := w.poll()
-		require.NoError(t, err)
+		next := require.Value(w.poll())(t)
 		p, ok := w.source.Progress()
 		if !ok || p.At.UnixMilli() > w.clock {
 			t.Fatalf("progress %+v, %t", p, ok)

@@ -218,8 +218,7 @@ func TestSinkThatRejectsEverythingHalts(t *testing.T) {
 }
 
 func TestUnsendableEventsDoNotHaltTheSink(t *testing.T) {
-	text, err := render.Compile(`{"text": {{if .detection.bad}}no JSON{{else}}"fine"{{end}}}`, true)
-	require.NoError(t, err)
+	text := require.Value(render.Compile(`{"text": {{if .detection.bad}}no JSON{{else}}"fine"{{end}}}`, true))(t)
 	for name, o := range map[string]webhook.Options{
 		"too large for max_body_bytes":                       {MaxBodyBytes: 1000},
 		"too large for max_body_bytes, in batches":           {MaxBodyBytes: 1000, Mode: transform.Batch},
@@ -444,8 +443,7 @@ func TestProbesKeepTheOrderOfADetection(t *testing.T) {
 			stop()
 			latest := make(map[int]int)
 			for _, id := range f.accepted {
-				number, err := strconv.Atoi(id)
-				require.NoError(t, err)
+				number := require.Value(strconv.Atoi(id))(t)
 				if before := latest[number%7]; number < before {
 					t.Errorf("event %d was accepted after %d: %v", number, before, f.accepted)
 				}

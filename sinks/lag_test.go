@@ -20,8 +20,7 @@ import (
 // skips returns the skips that the journal's events report.
 func (f *fixture) skips(t *testing.T) []transform.Skipped {
 	t.Helper()
-	records, err := f.store.Read(t.Context(), 0, checkpoint.Batch{})
-	require.NoError(t, err)
+	records := require.Value(f.store.Read(t.Context(), 0, checkpoint.Batch{}))(t)
 	var all []transform.Skipped
 	for _, r := range records {
 		if r.Event.Action() != "skipped" {
@@ -78,8 +77,7 @@ func TestLaggingSinkSkipsOldestEventsAndReportsThem(t *testing.T) {
 				f.runner.Resume()
 				time.Sleep(2 * time.Minute)
 				stop()
-				stats, err := f.store.Stats(t.Context())
-				require.NoError(t, err)
+				stats := require.Value(f.store.Stats(t.Context()))(t)
 				var accepted, skips int
 				for _, id := range f.accepted {
 					if strings.HasPrefix(id, "sink.skipped-lake-") {

@@ -159,8 +159,7 @@ func TestSinkDownForAWeekCostsOnlyItsBacklog(t *testing.T) {
 				t.Errorf("%s has %d events of %d, and these out of order: %v", name, accepted, appended, target.disorder)
 			}
 		}
-		stats, err := store.Stats(t.Context())
-		require.NoError(t, err)
+		stats := require.Value(store.Stats(t.Context()))(t)
 		if stats.Sinks["down"].LagEvents > 0 || len(stats.DeadLetters) > 0 || stats.Sinks["down"].Skipped > 0 {
 			t.Errorf("the state holds %+v", stats)
 		}

@@ -192,8 +192,7 @@ func checkRuns(t *testing.T, property func(rt *rapid.T, dir string)) {
 		defer checks.Value.Set(checks.DefValue)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		dir, err := os.MkdirTemp(t.TempDir(), "state-")
-		require.NoError(rt, err)
+		dir := require.Value(os.MkdirTemp(t.TempDir(), "state-"))(rt)
 		defer os.RemoveAll(dir) // there may be a thousand
 		rapid.SyncTest(rt, func(rt *rapid.T) { property(rt, dir) })
 	})
@@ -238,8 +237,7 @@ func poisonAndOutages(t *rapid.T, path string) {
 		f.outages = append(f.outages, o)
 	}
 
-	store, err := checkpoint.Open(path, checkpoint.Options{})
-	require.NoError(t, err)
+	store := require.Value(checkpoint.Open(path, checkpoint.Options{}))(t)
 	defer store.Close()
 	require.NoError(t, store.Configure(context.Background(), map[string]checkpoint.Start{"lake": {}}))
 	appended := 0
@@ -314,10 +312,8 @@ func poisonAndOutages(t *rapid.T, path string) {
 		time.Sleep(5 * time.Minute)
 		add(f.parts, true)
 		check()
-		heads, err := store.ParkedHeads(context.Background(), "lake", 0)
-		require.NoError(t, err)
-		cursor, err := store.Cursor(context.Background(), "lake")
-		require.NoError(t, err)
+		heads := require.Value(store.ParkedHeads(context.Background(), "lake", 0))(t)
+		cursor := require.Value(store.Cursor(context.Background(), "lake"))(t)
 		if len(heads) == 0 && int(cursor) == appended && time.Now().After(last) {
 			break
 		}
@@ -327,11 +323,9 @@ func poisonAndOutages(t *rapid.T, path string) {
 		}
 	}
 	dead := make(map[string]bool)
-	letters, err := store.Dead(context.Background(), checkpoint.SinkOwner("lake"), "", 1<<20)
-	require.NoError(t, err)
+	letters := require.Value(store.Dead(context.Background(), checkpoint.SinkOwner("lake"), "", 1<<20))(t)
 	for _, d := range letters {
-		e, err := transform.Parse(d.Body)
-		require.NoError(t, err)
+		e := require.Value(transform.Parse(d.Body))(t)
 		dead[e.ID] = true
 	}
 	for id, x := range f.events {

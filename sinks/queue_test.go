@@ -57,8 +57,7 @@ func TestCommitContinuesAfterCommitsThatMayHaveBeenWritten(t *testing.T) {
 		"the same one failed twice, once written":        {[]commitFailure{{}, {written: true}}, []int{1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
-			require.NoError(t, err)
+			store := require.Value(checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{}))(t)
 			defer store.Close()
 			require.NoError(t, store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}))
 			var events []transform.Event
@@ -70,8 +69,7 @@ func TestCommitContinuesAfterCommitsThatMayHaveBeenWritten(t *testing.T) {
 			require.NoError(t, store.Commit(t.Context(), checkpoint.Commit{Source: checkpoint.Source{Appliance: "hq", Stream: "detections"}, Position: []byte("3"), Events: events}))
 			q := newQueue(&unreliable{store, test.failures})
 			require.NoError(t, q.begin(t.Context()))
-			b, err := q.next(t.Context())
-			require.NoError(t, err)
+			b := require.Value(q.next(t.Context()))(t)
 			b.entries[0].state, b.entries[0].record.Order = entryParked, "key"
 			for _, n := range test.lengths {
 				if err := q.commit(t.Context(), b, n, nil); !errors.Is(err, errCommit) {

@@ -109,8 +109,7 @@ func (m *machine) path() string { return filepath.Join(m.dir, fmt.Sprint("state.
 
 // start opens the state and starts the runners.
 func (m *machine) start(t *rapid.T) {
-	store, err := checkpoint.Open(m.path(), checkpoint.Options{Limits: machineLimits})
-	require.NoError(t, err)
+	store := require.Value(checkpoint.Open(m.path(), checkpoint.Options{Limits: machineLimits}))(t)
 	m.store = store
 	require.NoError(t, store.Configure(context.Background(), map[string]checkpoint.Start{"chat": {}, "lake": {}}))
 	stats := m.stats(t)
@@ -150,14 +149,12 @@ func (m *machine) start(t *rapid.T) {
 }
 
 func (m *machine) stats(t *rapid.T) checkpoint.Stats {
-	stats, err := m.store.Stats(context.Background())
-	require.NoError(t, err)
+	stats := require.Value(m.store.Stats(context.Background()))(t)
 	return stats
 }
 
 func (m *machine) cursor(t *rapid.T, o *sinkModel) uint64 {
-	cursor, err := m.store.Cursor(context.Background(), o.name)
-	require.NoError(t, err)
+	cursor := require.Value(m.store.Cursor(context.Background(), o.name))(t)
 	return cursor
 }
 
@@ -360,8 +357,7 @@ func (m *machine) hold(t *rapid.T) {
 				m.breaks("the cursor of %s is at %d, and number %d (%q) was neither accepted nor dead-lettered nor skipped nor parked", o.name, cursor, seq, id)
 			}
 		}
-		deadLetters, err := m.store.Dead(context.Background(), checkpoint.SinkOwner(o.name), "", 1000)
-		require.NoError(t, err)
+		deadLetters := require.Value(m.store.Dead(context.Background(), checkpoint.SinkOwner(o.name), "", 1000))(t)
 		if count := stats.DeadLetters[checkpoint.SinkOwner(o.name)].Count; len(deadLetters) != len(o.dead) || int(count) != len(o.dead) {
 			m.breaks("%s has %d dead letters and counts %d, want %d", o.name, len(deadLetters), count, len(o.dead))
 		}

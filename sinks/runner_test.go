@@ -228,8 +228,7 @@ func (f *fixture) expectCursor(t *testing.T, want uint64) {
 
 func (f *fixture) cursor(t *testing.T) uint64 {
 	t.Helper()
-	cursor, err := f.store.Cursor(t.Context(), "lake")
-	require.NoError(t, err)
+	cursor := require.Value(f.store.Cursor(t.Context(), "lake"))(t)
 	return cursor
 }
 
@@ -249,12 +248,10 @@ func (f *fixture) attempted() int {
 
 func (f *fixture) dead(t *testing.T) []string {
 	t.Helper()
-	deadLetters, err := f.store.Dead(t.Context(), checkpoint.SinkOwner("lake"), "", 100)
-	require.NoError(t, err)
+	deadLetters := require.Value(f.store.Dead(t.Context(), checkpoint.SinkOwner("lake"), "", 100))(t)
 	var ids []string
 	for _, deadLetter := range deadLetters {
-		e, err := transform.Parse(deadLetter.Body)
-		require.NoError(t, err)
+		e := require.Value(transform.Parse(deadLetter.Body))(t)
 		ids = append(ids, e.ID)
 	}
 	return ids
@@ -263,8 +260,7 @@ func (f *fixture) dead(t *testing.T) []string {
 // parked returns the number of parked events.
 func (f *fixture) parked(t *testing.T) int {
 	t.Helper()
-	heads, err := f.store.ParkedHeads(t.Context(), "lake", 0)
-	require.NoError(t, err)
+	heads := require.Value(f.store.ParkedHeads(t.Context(), "lake", 0))(t)
 	return len(heads)
 }
 

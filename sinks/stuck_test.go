@@ -20,8 +20,7 @@ func TestSinkWhoseSendDoesNotReturnIsStuck(t *testing.T) {
 			return nil
 		}}, func(o *sinks.Options) { o.Metrics = sinks.NewMetrics(registry) })
 		state := func() (metric float64) {
-			families, err := registry.Gather()
-			require.NoError(t, err)
+			families := require.Value(registry.Gather())(t)
 			for _, family := range families {
 				if family.GetName() == "ndrbridge_sink_state" {
 					metric = family.GetMetric()[0].GetGauge().GetValue()

@@ -71,8 +71,7 @@ func expect(t *testing.T, e transform.Event, want transform.Attributes, data str
 
 func parseAudit(t require.T, object string) transform.AuditEntry {
 	t.Helper()
-	e, err := transform.ParseAuditEntry([]byte(object), false)
-	require.NoError(t, err)
+	e := require.Value(transform.ParseAuditEntry([]byte(object), false))(t)
 	return e
 }
 
@@ -109,12 +108,9 @@ func TestAnAuditEntryBecomesAnEvent(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			entry, err := transform.ParseAuditEntry([]byte(c.object), c.repaired)
-			require.NoError(t, err)
-			e, err := encoder.AuditEntry(entry, recorded)
-			require.NoError(t, err)
-			at, err := time.Parse(time.RFC3339, c.time)
-			require.NoError(t, err)
+			entry := require.Value(transform.ParseAuditEntry([]byte(c.object), c.repaired))(t)
+			e := require.Value(encoder.AuditEntry(entry, recorded))(t)
+			at := require.Value(time.Parse(time.RFC3339, c.time))(t)
 			expect(t, e, transform.Attributes{
 				ID: c.id, Source: "ndrbridge://hq/auditlog", Type: "io.ndrbridge.audit.logged",
 				Subject: c.id[:strings.LastIndexByte(c.id, '-')], Time: at, PartitionKey: "hq", Appliance: "hq",
@@ -129,8 +125,7 @@ func TestAnAuditEntryWithoutATimeIsIdentifiedByItsID(t *testing.T) {
 		`{"id":5,"body":{"operation":"Login"}}`, `{"id":5,"time":"soon","occur_time":{}}`, `{"id":5,"time":0,"occur_time":-1}`,
 		`{"id":5,"time":1e400,"occur_time":true}`, `{"id":5,"time":0.5}`, `{"id":5,"time":[1710001000123]}`,
 	} {
-		e, err := encoder.AuditEntry(parseAudit(t, object), recorded)
-		require.NoError(t, err)
+		e := require.Value(encoder.AuditEntry(parseAudit(t, object), recorded))(t)
 		if !e.Time.IsZero() || e.Subject != "5" || e.ID != "5-0" {
 			t.Errorf("%s: %+v", object, e.Attributes)
 		}
@@ -202,8 +197,7 @@ func TestARecordBecomesAnEvent(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := transform.ParseRecord([]byte(c.object), c.repaired)
-			e, err := encoder.Record("web", r, recorded)
-			require.NoError(t, err)
+			e := require.Value(encoder.Record("web", r, recorded))(t)
 			if r.ID != e.ID || (r.Time > 0) == e.Time.IsZero() {
 				t.Errorf("record %s of %d became event %s of %s", r.ID, r.Time, e.ID, e.Time)
 			}

@@ -22,8 +22,7 @@ const sample = `{
 }`
 
 func TestADetectionIsRead(t *testing.T) {
-	d, err := transform.ParseDetection([]byte(sample), false)
-	require.NoError(t, err)
+	d := require.Value(transform.ParseDetection([]byte(sample), false))(t)
 	if d.ID != 25769804127 || d.ModTime != 1750935535971 || d.Began != 1750935466182 {
 		t.Errorf("id %d, mod_time %d, began %d", d.ID, d.ModTime, d.Began)
 	}
@@ -107,8 +106,7 @@ func TestOptionalFieldsOfADetection(t *testing.T) {
 
 func parse(t *testing.T, object string) transform.Detection {
 	t.Helper()
-	d, err := transform.ParseDetection([]byte(object), false)
-	require.NoError(t, err)
+	d := require.Value(transform.ParseDetection([]byte(object), false))(t)
 	return d
 }
 
@@ -144,8 +142,7 @@ func TestAVersionBecomesAnEvent(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e, err := encoder.Detection(parse(t, sample), c.sight)
-			require.NoError(t, err)
+			e := require.Value(encoder.Detection(parse(t, sample), c.sight))(t)
 			want := transform.Attributes{
 				ID: c.id, Source: "ndrbridge://hq/detections", Type: c.typ, Subject: "25769804127",
 				Time: time.UnixMilli(1750935535971).UTC(), PartitionKey: "25769804127", Appliance: "hq",
@@ -200,14 +197,12 @@ func TestMembersAgreeWithADecoder(t *testing.T) {
 		if rapid.Bool().Draw(t, "indented") {
 			encode = func(v any) ([]byte, error) { return json.MarshalIndent(v, "", " \t\n") }
 		}
-		b, err := encode(object)
-		require.NoError(t, err)
+		b := require.Value(encode(object))(t)
 		found := 0
 		for name, value := range jsonscan.Members(b) {
 			var key string
 			require.NoError(t, json.Unmarshal([]byte(`"`+string(name)+`"`), &key))
-			want, err := json.Marshal(object[key])
-			require.NoError(t, err)
+			want := require.Value(json.Marshal(object[key]))(t)
 			var v any
 			if err := json.Unmarshal(value, &v); err != nil {
 				t.Fatalf("%q of %s: %v", value, b, err)
@@ -245,8 +240,7 @@ func BenchmarkDetection(b *testing.B) {
 	b.SetBytes(int64(len(object)))
 	b.ReportAllocs()
 	for b.Loop() {
-		d, err := transform.ParseDetection([]byte(object), false)
-		require.NoError(b, err)
+		d := require.Value(transform.ParseDetection([]byte(object), false))(b)
 		if _, err := encoder.Detection(d, transform.Observation{Before: before, Repeat: 1}); err != nil {
 			b.Fatal(err)
 		}
@@ -282,8 +276,7 @@ func TestEnrichmentIsAddedBesideTheDetection(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.sight.Repeat, c.sight.Recorded = 1, recorded
-			e, err := encoder.Detection(parse(t, object), c.sight)
-			require.NoError(t, err)
+			e := require.Value(encoder.Detection(parse(t, object), c.sight))(t)
 			action := "updated"
 			if c.sight.Created {
 				action = "created"

@@ -86,13 +86,11 @@ func TestParseRefusesWhatTheBridgeDoesNotEncode(t *testing.T) {
 func TestARedeliveredEventOnlyDiffersInItsAttribute(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAttributes(t)
-		made, err := transform.New(a, []byte(`{"detection":{}}`))
-		require.NoError(t, err)
+		made := require.Value(transform.New(a, []byte(`{"detection":{}}`)))(t)
 		before := bytes.Clone(made.Structured())
 		again := made.Redeliver(7)
 		a.Redelivered = true
-		want, err := transform.New(a, []byte(`{"detection":{}}`))
-		require.NoError(t, err)
+		want := require.Value(transform.New(a, []byte(`{"detection":{}}`)))(t)
 		if !bytes.Equal(again.Structured(), want.Structured()) || !bytes.Equal(again.Data(), want.Data()) || again.Attributes != a {
 			t.Fatalf("%s\nwant %s", again.Structured(), want.Structured())
 		}
@@ -106,8 +104,7 @@ func TestTheCloudEventsSDKReadsEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAttributes(t)
 		a.Source = "ndrbridge://hq/detections" // the SDK requires a URI
-		made, err := transform.New(a, []byte(`{"detection":{"id":25769804127,"x":1.10}}`))
-		require.NoError(t, err)
+		made := require.Value(transform.New(a, []byte(`{"detection":{"id":25769804127,"x":1.10}}`)))(t)
 		var e cloudevents.Event
 		if err := json.Unmarshal(made.Structured(), &e); err != nil {
 			t.Fatalf("%v: %s", err, made.Structured())
@@ -152,8 +149,7 @@ func TestTheStreamAndTheActionFollowFromSourceAndType(t *testing.T) {
 		{"ndrbridge://hq/records/dns", "io.ndrbridge.record.stored", "records", "stored"},
 		{"ndrbridge://bridge/events", "io.ndrbridge.heartbeat", "events", "heartbeat"},
 	} {
-		e, err := transform.New(transform.Attributes{ID: "1", Source: c.source, Type: c.typ}, []byte(`{}`))
-		require.NoError(t, err)
+		e := require.Value(transform.New(transform.Attributes{ID: "1", Source: c.source, Type: c.typ}, []byte(`{}`)))(t)
 		if e.Stream() != c.stream || e.Action() != c.action {
 			t.Errorf("%s, %s: stream %q, action %q", c.source, c.typ, e.Stream(), e.Action())
 		}

@@ -99,8 +99,7 @@ func TestAttributesOfARecordAreBounded(t *testing.T) {
 	if a.ID == b.ID || len(a.ID) != 64 {
 		t.Errorf("ids %.100q and %.100q", a.ID, b.ID)
 	}
-	event, err := encoder.Record("q", a, recorded)
-	require.NoError(t, err)
+	event := require.Value(encoder.Record("q", a, recorded))(t)
 	for name, value := range map[string]string{"id": event.ID, "subject": event.Subject, "partitionkey": event.PartitionKey} {
 		if len(value) == 0 || len(value) > 512 {
 			t.Errorf("%s has %d bytes", name, len(value))

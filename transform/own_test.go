@@ -42,8 +42,7 @@ func TestAuditGapEvents(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e, err := encoder.AuditGap(c.gap, recorded)
-			require.NoError(t, err)
+			e := require.Value(encoder.AuditGap(c.gap, recorded))(t)
 			expect(t, e, ownAttributes(c.id, "audit.gap"), c.data)
 			if e.Stream() != "events" {
 				t.Errorf("stream %s", e.Stream())
@@ -70,8 +69,7 @@ func TestReachabilityEvents(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e, err := encoder.Reachability(c.event, recorded)
-			require.NoError(t, err)
+			e := require.Value(encoder.Reachability(c.event, recorded))(t)
 			expect(t, e, ownAttributes(c.kind+"-1795222923004", c.kind), string(e.Data()))
 			got := make(map[string]map[string]any)
 			require.NoError(t, json.Unmarshal(e.Data(), &got))
@@ -89,8 +87,7 @@ func TestReachabilityEvents(t *testing.T) {
 
 func TestHeartbeatEvents(t *testing.T) {
 	c := transform.Encoder{Appliance: transform.Bridge}
-	e, err := c.Heartbeat("1.2.3", recorded.Add(-time.Hour), recorded)
-	require.NoError(t, err)
+	e := require.Value(c.Heartbeat("1.2.3", recorded.Add(-time.Hour), recorded))(t)
 	want := ownAttributes("heartbeat-1795222923004", "heartbeat")
 	want.Source, want.Subject, want.PartitionKey, want.Appliance = "ndrbridge://bridge/events", "bridge", "bridge", "bridge"
 	expect(t, e, want, `{"heartbeat":{"version":"1.2.3","started":"`+recorded.Add(-time.Hour).Format("2006-01-02T15:04:05.999Z07:00")+`"}}`)
@@ -118,8 +115,7 @@ func TestSinkSkippedEvents(t *testing.T) {
 		},
 	} {
 		t.Run(c2.name, func(t *testing.T) {
-			e, err := c.SinkSkipped(c2.skipped, recorded)
-			require.NoError(t, err)
+			e := require.Value(c.SinkSkipped(c2.skipped, recorded))(t)
 			expect(t, e, want, c2.data)
 		})
 	}
@@ -155,8 +151,7 @@ func TestTicketEvents(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e, err := c.make(encoder, c.ticket)
-			require.NoError(t, err)
+			e := require.Value(c.make(encoder, c.ticket))(t)
 			expect(t, e, ownAttributes(c.id+strconv.FormatInt(recorded.UnixMilli(), 10), c.kind), c.data)
 		})
 	}

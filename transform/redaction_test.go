@@ -27,13 +27,10 @@ func TestRedaction(t *testing.T) {
 			`{"detection":{"id":25769804127},"changes":{}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := transform.ParseRedaction(c.paths)
-			require.NoError(t, err)
+			r := require.Value(transform.ParseRedaction(c.paths))(t)
 			a := transform.Attributes{ID: "1", Source: "ndrbridge://hq/detections", Type: "t", Subject: "s", Repaired: true}
-			e, err := transform.New(a, []byte(data))
-			require.NoError(t, err)
-			got, err := r.Apply(e)
-			require.NoError(t, err)
+			e := require.Value(transform.New(a, []byte(data)))(t)
+			got := require.Value(r.Apply(e))(t)
 			if again, err := r.Apply(e.Redeliver(3)); err != nil || !again.Redelivered || again.Redelivery() != 3 {
 				t.Errorf("a redelivered event is %+v, %v", again.Attributes, err)
 			}
@@ -60,8 +57,7 @@ func TestANameThatIsWrittenWithEscapesIsRedacted(t *testing.T) {
 	require.NoError(t, err)
 	e, err := transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, []byte(`{"detection":{"assi\u0067nee":"lena","assig\nee":"kept"}}`))
 	require.NoError(t, err)
-	got, err := r.Apply(e)
-	require.NoError(t, err)
+	got := require.Value(r.Apply(e))(t)
 	if want := `{"detection":{"assig\nee":"kept"}}`; string(got.Data()) != want {
 		t.Errorf("got %s, want %s", got.Data(), want)
 	}
@@ -96,8 +92,7 @@ func TestRedactionOfAFieldRedactsItsChange(t *testing.T) {
 				require.NoError(t, err)
 				e, err := transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, []byte(data))
 				require.NoError(t, err)
-				got, err := r.Apply(e)
-				require.NoError(t, err)
+				got := require.Value(r.Apply(e))(t)
 				if string(got.Data()) != c.want {
 					t.Errorf("%q: got\n%s\nwant\n%s", paths, got.Data(), c.want)
 				}
@@ -111,8 +106,7 @@ func TestRedactionOfAnyJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := jsonValue(t, 4)
 		path := rapid.SliceOfN(name, 1, 3).Draw(t, "path")
-		data, err := json.Marshal(map[string]any{"a": value})
-		require.NoError(t, err)
+		data := require.Value(json.Marshal(map[string]any{"a": value}))(t)
 		joined := ""
 		for i, n := range path {
 			if i > 0 {
@@ -120,20 +114,15 @@ func TestRedactionOfAnyJSON(t *testing.T) {
 			}
 			joined += n
 		}
-		r, err := transform.ParseRedaction([]string{joined})
-		require.NoError(t, err)
-		e, err := transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, data)
-		require.NoError(t, err)
-		redacted, err := r.Apply(e)
-		require.NoError(t, err)
+		r := require.Value(transform.ParseRedaction([]string{joined}))(t)
+		e := require.Value(transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, data))(t)
+		redacted := require.Value(r.Apply(e))(t)
 		var got any
 		if err := json.Unmarshal(redacted.Data(), &got); err != nil {
 			t.Fatalf("%s: %v", redacted.Data(), err)
 		}
-		want, err := json.Marshal(without(map[string]any{"a": value}, path))
-		require.NoError(t, err)
-		normal, err := json.Marshal(got)
-		require.NoError(t, err)
+		want := require.Value(json.Marshal(without(map[string]any{"a": value}, path)))(t)
+		normal := require.Value(json.Marshal(got))(t)
 		if string(normal) != string(want) {
 			t.Fatalf("%s without %s is %s, want %s", data, joined, normal, want)
 		}

@@ -63,11 +63,9 @@ func (s *started) send(method, authorization, path, body string) (int, string) {
 	require.NoError(s.t, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", authorization)
-	resp, err := s.client.Do(r)
-	require.NoError(s.t, err)
+	resp := require.Value(s.client.Do(r))(s.t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	require.NoError(s.t, err)
+	b := require.Value(io.ReadAll(resp.Body))(s.t)
 	return resp.StatusCode, string(b)
 }
 
@@ -118,8 +116,7 @@ func TestServing(t *testing.T) {
 	t.Run("HTTPS is served with a certificate of its own", func(t *testing.T) {
 		ca := filepath.Join(t.TempDir(), "ca.pem")
 		s := start(t, "--self-signed", "--ca-out", ca)
-		certificate, err := os.ReadFile(ca)
-		require.NoError(t, err)
+		certificate := require.Value(os.ReadFile(ca))(t)
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(certificate)
 		s.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}

@@ -26,8 +26,7 @@ func TestCommandsFindTheBridgeOfTheirConfiguration(t *testing.T) {
 	link := filepath.Join(folder, "link.db")
 	require.NoError(t, os.Symlink(own, link))
 	existing := filepath.Join(folder, "existing.db")
-	store, err := checkpoint.Open(existing, checkpoint.Options{})
-	require.NoError(t, err)
+	store := require.Value(checkpoint.Open(existing, checkpoint.Options{}))(t)
 	require.NoError(t, store.Close())
 	wrong := filepath.Join(folder, "token")
 	require.NoError(t, os.WriteFile(wrong, []byte("another"), 0o600))
@@ -61,8 +60,7 @@ func TestCommandsFindTheBridgeOfAConfigurationThatBecameInvalid(t *testing.T) {
 	t.Parallel()
 	i := install(t)
 	stop := i.start()
-	original, err := os.ReadFile(i.config)
-	require.NoError(t, err)
+	original := require.Value(os.ReadFile(i.config))(t)
 	write := func(text string) {
 		require.NoError(t, os.WriteFile(i.config, []byte(text), 0o600))
 	}

@@ -294,8 +294,7 @@ func TestCheckReportsStateThatCannotBeCreated(t *testing.T) {
 func TestCheckAndRunAgree(t *testing.T) {
 	t.Parallel()
 	empty := writeFile(t, "empty.pem", "no certificate", 0o600)
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	taken := require.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { taken.Close() })
 	const sensor, soc = `name: hq, url: "http://127.0.0.1:1", api_key: stand-in`, `name: soc, webhook: {url: "http://127.0.0.1:1"`
 	const noCertificate = "tls.ca_file: "

@@ -63,8 +63,7 @@ func twoMembers(t *testing.T) (one, two *installation, single string) {
 	t.Helper()
 	const secret = `tickets: {enabled: true, webhooks: {jira: {secret: tickets}}}` + "\n"
 	one = install(t)
-	text, err := os.ReadFile(one.config)
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile(one.config))(t)
 	folder := filepath.Dir(one.config)
 	second := *one
 	second.admin, second.config = loopback.Free(t), filepath.Join(folder, "two.yaml")
@@ -104,8 +103,7 @@ func TestMembersOfAClusterAreOperated(t *testing.T) {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+second.admin+"/api/v1/tickets/jira", strings.NewReader(body))
 	require.NoError(t, err)
 	r.Header.Set("X-Hub-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
+	answer := require.Value(http.DefaultClient.Do(r))(t)
 	_ = answer.Body.Close()
 	if answer.StatusCode != http.StatusAccepted {
 		t.Errorf("a webhook at the standby: %s", answer.Status)

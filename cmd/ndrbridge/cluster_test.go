@@ -282,8 +282,7 @@ func aCopy(t *testing.T) string {
 	store, err := checkpoint.Open(filepath.Join(folder, "state.db"), checkpoint.Options{})
 	require.NoError(t, err)
 	require.NoError(t, store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}))
-	copied, err := checkpoint.OpenReplica(filepath.Join(folder, "copy.db"), -1)
-	require.NoError(t, err)
+	copied := require.Value(checkpoint.OpenReplica(filepath.Join(folder, "copy.db"), -1))(t)
 	_, err = store.Dump(t.Context(), 1<<20, func(record []byte) error {
 		return copied.Apply([][]byte{record}, checkpoint.Point{Offset: 17, Trail: "x prod 1"})
 	})
@@ -294,17 +293,14 @@ func aCopy(t *testing.T) string {
 func TestTheStateOfAClusterIsExported(t *testing.T) {
 	copied := aCopy(t)
 	m := &member{state: aCluster(time.Now())}
-	var err error
-	m.copy, err = os.ReadFile(copied)
-	require.NoError(t, err)
+	m.copy = require.Value(os.ReadFile(copied))(t)
 	for name, args := range map[string][]string{"from the owner": {"--config", m.serve(t)}, "from a copy": {"--from", copied}} {
 		t.Run(name, func(t *testing.T) {
 			to := filepath.Join(t.TempDir(), "single.db")
 			if text, exit := typed(t, append([]string{"cluster", "export", to}, args...)...); exit != 0 || !strings.HasPrefix(text, to+": ") {
 				t.Fatalf("exit %d: %s", exit, text)
 			}
-			store, err := checkpoint.Open(to, checkpoint.Options{})
-			require.NoError(t, err)
+			store := require.Value(checkpoint.Open(to, checkpoint.Options{}))(t)
 			if _, err := store.Cursor(t.Context(), "lake"); err != nil {
 				t.Error(err)
 			}
@@ -315,8 +311,7 @@ func TestTheStateOfAClusterIsExported(t *testing.T) {
 		})
 	}
 	t.Run("not from a copy that is in use", func(t *testing.T) {
-		open, err := checkpoint.OpenReplica(copied, -1)
-		require.NoError(t, err)
+		open := require.Value(checkpoint.OpenReplica(copied, -1))(t)
 		defer open.Close()
 		to := filepath.Join(t.TempDir(), "single.db")
 		if text, exit := typed(t, "cluster", "export", to, "--from", copied); exit != 1 || !strings.Contains(text, "is in use by a running bridge") {

@@ -30,8 +30,7 @@ sinks: [{name: log, file: {path: "-"}}]
 // The blanks between the columns are the table's.
 func TestCheckReportsEveryStream(t *testing.T) {
 	text := strings.Replace(streams, "}}]", "}}, {name: oncall, webhook: {preset: pagerduty, key: s3cret}}]", 1) + "tickets: {enabled: true}\n"
-	config, err := configs.Parse("ndrbridge.yaml", []byte(text), nil)
-	require.NoError(t, err)
+	config := require.Value(configs.Parse("ndrbridge.yaml", []byte(text), nil))(t)
 	var out bytes.Buffer
 	printPlan(&out, []string{"a.yaml", "b.yaml"}, config)
 	var got []string

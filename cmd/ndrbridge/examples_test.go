@@ -162,8 +162,7 @@ func (s *showcase) typed(ctx context.Context, line string, out output) {
 	words := docs.Split(line)[0]
 	c := &command{environ: []string{"NDRBRIDGE_CONFIG=" + s.config}, stdin: strings.NewReader(""), stdout: out, stderr: out}
 	if _, path, ok := strings.Cut(line, " < "); ok {
-		file, err := os.Open(path)
-		require.NoError(s.t, err)
+		file := require.Value(os.Open(path))(s.t)
 		defer file.Close()
 		c.stdin = file
 	}

@@ -81,16 +81,14 @@ func walk(t *testing.T, path string, v reflect.Value, found func(path, secret st
 	}
 	switch value := v.Interface().(type) {
 	case configs.Secret:
-		secret, err := value.Read()
-		require.NoError(t, err)
+		secret := require.Value(value.Read())(t)
 		found(path, secret)
 		return
 	case configs.URL:
 		if slices.Contains(notSecret, key) {
 			return
 		}
-		u, err := url.Parse(value.Value())
-		require.NoError(t, err)
+		u := require.Value(url.Parse(value.Value()))(t)
 		found(path, u.User.String())
 		found(path, u.RawQuery)
 		return

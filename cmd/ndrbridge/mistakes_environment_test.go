@@ -81,8 +81,7 @@ func newEnvironment(t *testing.T) *environment {
 		err = state.Close()
 	}
 	require.NoError(t, err)
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
+	content := require.Value(os.ReadFile(path))(t)
 	e.state = string(content)
 	certificates := t.TempDir() + "/"
 	require.NoError(t, os.WriteFile(certificates+"other.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate[0]}), 0o600))

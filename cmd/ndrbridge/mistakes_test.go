@@ -126,8 +126,7 @@ func TestMistakesAreExplained(t *testing.T) {
 	e := newEnvironment(t)
 	seen := make(map[string]bool)
 	for _, area := range areas {
-		text, err := os.ReadFile(area)
-		require.NoError(t, err)
+		text := require.Value(os.ReadFile(area))(t)
 		mistakes := parseMistakes(string(text))
 		for _, m := range mistakes {
 			if seen[m.name] {

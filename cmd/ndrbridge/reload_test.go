@@ -14,8 +14,7 @@ func TestARunningBridgeReloadsOnCommand(t *testing.T) {
 	i.appliance.AddMany(1)
 	i.start()
 	i.await("detections", 1)
-	text, err := os.ReadFile(i.config)
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile(i.config))(t)
 	for _, c := range []struct {
 		name, config, flag string
 		exit               int

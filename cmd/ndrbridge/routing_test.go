@@ -77,8 +77,7 @@ FAIL  fails (tests.yaml:6)
 }
 
 func TestTheTestsOfTheExample(t *testing.T) {
-	example, err := filepath.Abs("../../configs/example.yaml")
-	require.NoError(t, err)
+	example := require.Value(filepath.Abs("../../configs/example.yaml"))(t)
 	code, stdout, stderr := routed(t, "", "test", "--config", example, filepath.Join(filepath.Dir(example), "tests", "example.yaml"))
 	if code != commandline.ExitDone {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)

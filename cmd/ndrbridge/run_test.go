@@ -31,8 +31,7 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 		}
 	}
 
-	text, err := os.ReadFile(i.config)
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile(i.config))(t)
 	hangup := func(config, logged string) {
 		t.Helper()
 		require.NoError(t, os.WriteFile(i.config, []byte(config), 0o600))

@@ -86,8 +86,7 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	seed := func() string {
 		user, err := nkeys.CreateUser()
 		require.NoError(t, err)
-		seed, err := user.Seed()
-		require.NoError(t, err)
+		seed := require.Value(user.Seed())(t)
 		return string(seed)
 	}
 	n++
@@ -177,8 +176,7 @@ func confide(t *testing.T, good string, at addresses) confidential {
 			all.tokens = append(all.tokens, name)
 		}
 		hook(name, path, keys)
-		open, err := preset.Open(preset.Sample)
-		require.NoError(t, err)
+		open := require.Value(preset.Open(preset.Sample))(t)
 		if open.RequestsPerSecond > 0 {
 			all.limited = append(all.limited, name)
 		}
@@ -222,8 +220,7 @@ func confide(t *testing.T, good string, at addresses) confidential {
 
 	all.text = text.String()
 	file("ndrbridge.yaml", all.text)
-	config, err := configs.Load(configs.Source{Paths: []string{all.file}})
-	require.NoError(t, err)
+	config := require.Value(configs.Load(configs.Source{Paths: []string{all.file}}))(t)
 	all.secrets = secretsIn(t, config)
 	all.needles = all.secrets.needles()
 	return all
@@ -298,11 +295,9 @@ func (s *service) get(t *testing.T, path, token string) (int, string) {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.address+path, nil)
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+token)
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
+	answer := require.Value(http.DefaultClient.Do(r))(t)
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
+	body := require.Value(io.ReadAll(answer.Body))(t)
 	return answer.StatusCode, string(body)
 }
 
@@ -382,16 +377,14 @@ func TestNoSecretIsShownForHostileResponses(t *testing.T) {
 		}
 	}
 	s.stop()
-	state, err := os.ReadFile(filepath.Join(filepath.Dir(c.file), "state.db"))
-	require.NoError(t, err)
+	state := require.Value(os.ReadFile(filepath.Join(filepath.Dir(c.file), "state.db")))(t)
 	expectNone(t, "the state file", string(state), c.needles)
 }
 
 func TestNoSecretIsShownForUnreachableServers(t *testing.T) {
 	t.Parallel()
 	closed := func() string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+		l := require.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 		defer l.Close()
 		return l.Addr().String()
 	}()

@@ -99,8 +99,7 @@ func TestTheStateIsBackedUp(t *testing.T) {
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%v (%v)", info, err)
 		}
-		store, err := checkpoint.Open(path, checkpoint.Options{})
-		require.NoError(t, err)
+		store := require.Value(checkpoint.Open(path, checkpoint.Options{}))(t)
 		stats, err := store.Stats(t.Context())
 		if err != nil || stats.Last != 3 {
 			t.Errorf("%s holds %d events (%v)", path, stats.Last, err)
@@ -132,8 +131,7 @@ func TestStateMaintenance(t *testing.T) {
 		{[]string{"state", "forget", "soc"}, 1, []string{"the configuration has the sink soc"}},
 		{[]string{"state", "rename", "soc", "chat"}, 1, []string{"the configuration has the sink soc"}},
 	})
-	text, err := os.ReadFile(i.config)
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile(i.config))(t)
 	require.NoError(t, os.WriteFile(i.config, bytes.Replace(text, []byte("name: soc"), []byte("name: chat"), 1), 0o600))
 	i.expect(offline, []expected{
 		{[]string{"status"}, 0, []string{"soc is not configured: delete its state with ndrbridge state forget soc"}},

@@ -19,10 +19,8 @@ func TestChat(t *testing.T) {
 		c := newChat()
 		server := httptest.NewServer(c)
 		t.Cleanup(server.Close)
-		preset, err := slack.Spec().Open(webhook.PresetSettings{})
-		require.NoError(t, err)
-		sink, err := webhook.New(webhook.Options{URL: server.URL, Preset: preset})
-		require.NoError(t, err)
+		preset := require.Value(slack.Spec().Open(webhook.PresetSettings{}))(t)
+		sink := require.Value(webhook.New(webhook.Options{URL: server.URL, Preset: preset}))(t)
 		t.Cleanup(func() { sink.Close() })
 		events := []transform.Event{
 			titled(t, 1, "Port Scan & more"),
@@ -32,11 +30,9 @@ func TestChat(t *testing.T) {
 		if got := c.counted(); got != (chatCount{messages: 1, cards: 2}) {
 			t.Errorf("counted %+v", got)
 		}
-		answer, err := http.Get(server.URL)
-		require.NoError(t, err)
+		answer := require.Value(http.Get(server.URL))(t)
 		defer answer.Body.Close()
-		page, err := io.ReadAll(answer.Body)
-		require.NoError(t, err)
+		page := require.Value(io.ReadAll(answer.Body))(t)
 		for _, want := range []string{"Port Scan &amp; more</h2>", "&lt;script&gt;alert(1)&lt;/script&gt;</h2>", "<hr>", `<a href="https://sensor.example/1"`} {
 			if !strings.Contains(string(page), want) {
 				t.Errorf("the page lacks %s:\n%s", want, page)

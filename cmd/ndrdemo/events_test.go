@@ -22,8 +22,7 @@ func TestEventsCommand(t *testing.T) {
 	t.Run("it prints an event of every stream, a line each", func(t *testing.T) {
 		var types []string
 		for line := range bytes.Lines([]byte(printed())) {
-			e, err := transform.Parse(bytes.TrimSuffix(line, []byte("\n")))
-			require.NoError(t, err)
+			e := require.Value(transform.Parse(bytes.TrimSuffix(line, []byte("\n"))))(t)
 			if !slices.Contains(types, e.Type) {
 				types = append(types, e.Type)
 			}

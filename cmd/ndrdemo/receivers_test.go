@@ -72,11 +72,9 @@ func TestReceiver(t *testing.T) {
 
 func TestFollow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
-	out, err := os.Create(path)
-	require.NoError(t, err)
+	out := require.Value(os.Create(path))(t)
 	defer out.Close()
-	in, err := os.Open(path)
-	require.NoError(t, err)
+	in := require.Value(os.Open(path))(t)
 	defer in.Close()
 	write := func(text string) {
 		t.Helper()

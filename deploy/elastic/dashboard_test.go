@@ -30,8 +30,7 @@ type reference struct {
 var newest = map[string]string{"index-pattern": "7.6.0", "visualization": "7.8.0", "search": "7.4.0", "dashboard": "7.3.0"}
 
 func TestDashboardIsComplete(t *testing.T) {
-	text, err := os.ReadFile("dashboard.ndjson")
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile("dashboard.ndjson"))(t)
 	fields := mapping(t, "elasticsearch/component.json")
 	var objects []savedObject
 	ids := map[string]bool{}

@@ -82,8 +82,7 @@ type transform struct {
 // read decodes a file, whose members must all be known.
 func read(t testing.TB, file string, into any) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile(file))(t)
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
@@ -161,8 +160,7 @@ func TestEveryKeywordIsBounded(t *testing.T) {
 }
 
 func TestEveryFieldOfADocumentIsMapped(t *testing.T) {
-	encoder, err := format.New(format.ECS, format.Options{Version: "1.0.0"})
-	require.NoError(t, err)
+	encoder := require.Value(format.New(format.ECS, format.Options{Version: "1.0.0"}))(t)
 	fields := mapping(t, "elasticsearch/component.json")
 	var walk func(event, path string, value any)
 	walk = func(event, path string, value any) {
@@ -201,8 +199,7 @@ func records(t *testing.T) (all []presettest.Named) {
 	encoder := events.Encoder{Appliance: "hq"}
 	types := map[string]bool{}
 	for _, r := range a.AddRecords(300) {
-		e, err := encoder.Record("all", events.ParseRecord(r.JSON, false), time.UnixMilli(1))
-		require.NoError(t, err)
+		e := require.Value(encoder.Record("all", events.ParseRecord(r.JSON, false), time.UnixMilli(1)))(t)
 		all, types[r.Type] = append(all, presettest.Named{Name: r.Type, Event: e}), true
 	}
 	if len(types) < 4 {
@@ -281,8 +278,7 @@ func TestQueryForTheLatestHasTheKeyAndTheOrderOfTheTransform(t *testing.T) {
 }
 
 func TestReadmeNamesEveryFile(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
+	readme := require.Value(os.ReadFile("README.md"))(t)
 	for _, pattern := range []string{"*/*.json", "*.ndjson"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {

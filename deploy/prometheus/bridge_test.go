@@ -85,8 +85,7 @@ func startNATS(t *testing.T) string {
 // startKafka starts a broker with a topic for ticket commands and returns its address.
 func startKafka(t *testing.T) string {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.tickets"))
-	require.NoError(t, err)
+	c := require.Value(kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.tickets")))(t)
 	t.Cleanup(c.Close)
 	return c.ListenAddrs()[0]
 }

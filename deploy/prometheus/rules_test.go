@@ -31,8 +31,7 @@ func rules(t *testing.T) []rule {
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile(path))(t)
 	return string(text)
 }
 

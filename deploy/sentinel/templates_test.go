@@ -62,8 +62,7 @@ type resource struct {
 
 func read(t *testing.T, name string) template {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile(name))(t)
 	var parsed template
 	if err := json.Unmarshal(text, &parsed); err != nil {
 		t.Fatalf("%s: %v", name, err)
@@ -186,8 +185,7 @@ func TestStreamsAreThoseOfThePreset(t *testing.T) {
 	require.NoError(t, err)
 	sent := make(map[string]bool)
 	for _, kind := range presettest.Events(t) {
-		request, err := p.Compose([]transform.Event{kind.Event})
-		require.NoError(t, err)
+		request := require.Value(p.Compose([]transform.Event{kind.Event}))(t)
 		sent[path.Base(request.URL.Path)] = true
 	}
 	r, tables := rule(t)
@@ -302,8 +300,7 @@ func TestTheAnalyticsRuleStaysWithinTheLimitsOfSentinel(t *testing.T) {
 }
 
 func TestTheReadmeListsEveryColumn(t *testing.T) {
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile("README.md"))(t)
 	_, tables := rule(t)
 	for name, columns := range tables {
 		for _, c := range columns {

@@ -34,8 +34,7 @@ func (c conf) get(stanza, name string) string {
 // readConf reads a configuration file. A stanza or setting that comes twice is an error.
 func readConf(t testing.TB, name string) conf {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder, name))
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile(filepath.Join(folder, name)))(t)
 	c := conf{}
 	stanza := ""
 	for number, line := range strings.Split(string(text), "\n") {

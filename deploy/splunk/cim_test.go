@@ -92,10 +92,8 @@ func sourceTypeOf(e transform.Event) string {
 // replaced.
 func fixtureDetection(t testing.TB, name string) transform.Detection {
 	t.Helper()
-	object, err := fixture.Object(name)
-	require.NoError(t, err)
-	d, err := transform.ParseDetection(object, bytes.ContainsRune(object, '\uFFFD'))
-	require.NoError(t, err)
+	object := require.Value(fixture.Object(name))(t)
+	d := require.Value(transform.ParseDetection(object, bytes.ContainsRune(object, '\uFFFD')))(t)
 	return d
 }
 
@@ -340,8 +338,7 @@ func TestDocumentsOfAnAppliance(t *testing.T) {
 		}
 	}
 	for _, entry := range hq.AuditHistory() {
-		parsed, err := transform.ParseAuditEntry(entry.JSON, false)
-		require.NoError(t, err)
+		parsed := require.Value(transform.ParseAuditEntry(entry.JSON, false))(t)
 		check(encoder.AuditEntry(parsed, now))
 	}
 	for _, r := range hq.RecordHistory() {
@@ -400,8 +397,7 @@ func TestEveryTagIsOfAnEventTypeAndTheReverse(t *testing.T) {
 
 func TestTheFilesOfTheAddonHaveOneNameAndVersion(t *testing.T) {
 	app := readConf(t, "default/app.conf")
-	text, err := os.ReadFile(filepath.Join(folder, "app.manifest"))
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile(filepath.Join(folder, "app.manifest")))(t)
 	var manifest struct {
 		Info struct {
 			ID struct{ Name, Version string }

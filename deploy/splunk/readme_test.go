@@ -11,16 +11,14 @@ import (
 )
 
 func TestTheReadmeHasAConfigurationThatLoadsAndEveryEventType(t *testing.T) {
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile("README.md"))(t)
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 	if len(blocks) != 1 {
 		t.Fatalf("there are %d blocks of YAML", len(blocks))
 	}
 	file := strings.Replace(blocks[0][1], "key_file: /run/secrets/hec", "key: secret", 1) +
 		"\n   appliances: [{name: hq, url: \"https://sensor.example\", api_key: k}]\n"
-	config, err := configs.Parse("README.md", []byte(file), nil)
-	require.NoError(t, err)
+	config := require.Value(configs.Parse("README.md", []byte(file), nil))(t)
 	if s := config.Sinks[0]; s.Webhook.Preset != "splunk_hec" || s.Webhook.SourceType != "" || s.Format != "cloudevents" {
 		t.Errorf("the add-on does not read what sink %+v sends", s)
 	}

@@ -62,19 +62,16 @@ func request(t *testing.T, method, address, body, token string) (*http.Response,
 // with its body.
 func send(t *testing.T, method, address, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
-	require.NoError(t, err)
+	r := require.Value(http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body)))(t)
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	if host := r.Header.Get("Host"); host != "" {
 		r.Host = host
 	}
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
+	answer := require.Value(http.DefaultClient.Do(r))(t)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
+	text := require.Value(io.ReadAll(answer.Body))(t)
 	return answer, string(text)
 }
 
@@ -216,8 +213,7 @@ func TestABodyOfUnknownLength(t *testing.T) {
 			require.NoError(t, err)
 			r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
 			r.Header.Set("Authorization", "Bearer "+token)
-			answer, err := http.DefaultClient.Do(r)
-			require.NoError(t, err)
+			answer := require.Value(http.DefaultClient.Do(r))(t)
 			defer answer.Body.Close()
 			if answer.StatusCode != c.status {
 				t.Errorf("%s, want %d", answer.Status, c.status)

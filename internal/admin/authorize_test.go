@@ -75,10 +75,8 @@ func TestTheTokenForReadingChangesNothing(t *testing.T) {
 // serveTLS serves the admin interface by HTTPS and returns its address.
 func serveTLS(t *testing.T, o admin.Options, files admin.TLS, log *slog.Logger) string {
 	t.Helper()
-	config, err := files.Server(log)
-	require.NoError(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	config := require.Value(files.Server(log))(t)
+	listener := require.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := admin.NewServer(o)
 	server.Handler, server.TLSConfig = checkAnswers(t, server.Handler), config
 	server.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
@@ -158,8 +156,7 @@ func TestTheInterfaceOverTLS(t *testing.T) {
 	}
 
 	t.Run("the bridge's own client operates it", func(t *testing.T) {
-		client, err := admin.NewOwnClient(address, "", files)
-		require.NoError(t, err)
+		client := require.Value(admin.NewOwnClient(address, "", files))(t)
 		if !client.IsBridge(t.Context()) {
 			t.Error("it is not taken for a bridge")
 		}
@@ -168,8 +165,7 @@ func TestTheInterfaceOverTLS(t *testing.T) {
 	t.Run("the bridge's own client refuses another certificate", func(t *testing.T) {
 		other := admin.TLS{}
 		other.CertFile, other.KeyFile = certificate.Files(t, t.TempDir(), "other", certificate.New(t, "ndr.example", soon, nil))
-		client, err := admin.NewOwnClient(address, "", other)
-		require.NoError(t, err)
+		client := require.Value(admin.NewOwnClient(address, "", other))(t)
 		if err := client.Health(t.Context()); err == nil || !strings.Contains(err.Error(), "is not that of admin.tls.cert_file") {
 			t.Errorf("the error is %v", err)
 		}
@@ -249,12 +245,10 @@ func TestSilentConnectionsOverTLSAreClosed(t *testing.T) {
 	files.CertFile, files.KeyFile = certificate.Files(t, t.TempDir(), "own", certificate.New(t, "own", time.Now().Add(time.Hour), nil))
 	address := serveTLS(t, handler(newControl(t)), files, slog.New(slog.DiscardHandler))
 	for range 250 {
-		conn, err := net.Dial("tcp", address)
-		require.NoError(t, err)
+		conn := require.Value(net.Dial("tcp", address))(t)
 		t.Cleanup(func() { _ = conn.Close() })
 	}
-	client, err := admin.NewOwnClient(address, token, files)
-	require.NoError(t, err)
+	client := require.Value(admin.NewOwnClient(address, token, files))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := client.Status(ctx); err != nil {

@@ -85,8 +85,7 @@ func TestClientDelivery(t *testing.T) {
 		t.Errorf("%v of an empty period", err)
 	}
 	paused := func() bool {
-		stats, err := c.store.Stats(ctx)
-		require.NoError(t, err)
+		stats := require.Value(c.store.Stats(ctx))(t)
 		return !stats.Sinks["lake"].PausedSince.IsZero()
 	}
 	if err := admin.API.PauseSink.Do(ctx, client, admin.OfSink{Sink: "lake"}); err != nil || !paused() {
@@ -200,8 +199,7 @@ func TestClientReportsForeignResponses(t *testing.T) {
 				_, _ = w.Write([]byte(c.body))
 			}))
 			defer server.Close()
-			client, err := admin.NewClient(server.URL, token)
-			require.NoError(t, err)
+			client := require.Value(admin.NewClient(server.URL, token))(t)
 			if _, err := client.Status(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), token) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -210,8 +208,7 @@ func TestClientReportsForeignResponses(t *testing.T) {
 	t.Run("nobody", func(t *testing.T) {
 		server := httptest.NewServer(nil)
 		server.Close()
-		client, err := admin.NewClient(server.URL, token)
-		require.NoError(t, err)
+		client := require.Value(admin.NewClient(server.URL, token))(t)
 		if err := client.Backup(t.Context(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "ask the bridge") {
 			t.Errorf("%v", err)
 		}

@@ -101,10 +101,8 @@ func event(t testing.TB, n int, fill string) transform.Event {
 // n events.
 func (c *control) deliver(t testing.TB, n int) {
 	t.Helper()
-	cursor, err := c.store.Cursor(t.Context(), "lake")
-	require.NoError(t, err)
-	records, err := c.store.Read(t.Context(), cursor, checkpoint.Batch{})
-	require.NoError(t, err)
+	cursor := require.Value(c.store.Cursor(t.Context(), "lake"))(t)
+	records := require.Value(c.store.Read(t.Context(), cursor, checkpoint.Batch{}))(t)
 	s := checkpoint.Delivery{Sink: "lake", Expect: cursor, Cursor: records[len(records)-1].Seq}
 	for _, r := range records[:n] {
 		s.Dead = append(s.Dead, checkpoint.DeadLetter{
@@ -380,7 +378,6 @@ func serve(t testing.TB, c *control) (*admin.Client, *httptest.Server) {
 func serveWith(t testing.TB, o admin.Options) (*admin.Client, *httptest.Server) {
 	t.Helper()
 	server := newServer(t, o)
-	client, err := admin.NewClient(server.URL, token)
-	require.NoError(t, err)
+	client := require.Value(admin.NewClient(server.URL, token))(t)
 	return client, server
 }

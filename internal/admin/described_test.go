@@ -65,8 +65,7 @@ func newServer(t testing.TB, o admin.Options) *httptest.Server {
 // checkAnswers reports answers of a handler that the description does not have. It reads the
 // operation from the path as the client wrote it.
 func checkAnswers(t testing.TB, next http.Handler) http.Handler {
-	d, err := description()
-	require.NoError(t, err)
+	d := require.Value(description())(t)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		method := r.Method
 		if method == http.MethodHead {
@@ -158,10 +157,8 @@ func TestPathsThatDoNotExistNameThoseThatDo(t *testing.T) {
 
 // TestEveryOperationIsOnThePageOfTheAPI compares docs/api.md with the description.
 func TestEveryOperationIsOnThePageOfTheAPI(t *testing.T) {
-	d, err := description()
-	require.NoError(t, err)
-	page, err := os.ReadFile("../../docs/api.md")
-	require.NoError(t, err)
+	d := require.Value(description())(t)
+	page := require.Value(os.ReadFile("../../docs/api.md"))(t)
 	var rows []string
 	for line := range strings.Lines(string(page)) {
 		if strings.HasPrefix(line, "| `") {

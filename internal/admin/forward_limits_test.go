@@ -51,8 +51,7 @@ func TestAnOwnerThatHangsIsBounded(t *testing.T) {
 			defer cancel()
 			r, err := http.NewRequestWithContext(ctx, test.method, member.URL, nil)
 			require.NoError(t, err)
-			answer, err := http.DefaultClient.Do(r)
-			require.NoError(t, err)
+			answer := require.Value(http.DefaultClient.Do(r))(t)
 			defer answer.Body.Close()
 			body, err := io.ReadAll(answer.Body)
 			if test.broken {

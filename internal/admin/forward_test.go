@@ -165,8 +165,7 @@ func TestAMemberForwardsNothingUnauthorized(t *testing.T) {
 // answerWith returns the URL of a server that answers each connection with a text, and closes it.
 func answerWith(t *testing.T, text string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := require.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -254,8 +253,7 @@ func TestStreamsAreForwarded(t *testing.T) {
 	t.Run("a copy of the state is complete", func(t *testing.T) {
 		var copied, direct bytes.Buffer
 		require.NoError(t, client.Backup(t.Context(), &copied))
-		ofOwner, err := admin.NewClient(own.URL, token)
-		require.NoError(t, err)
+		ofOwner := require.Value(admin.NewClient(own.URL, token))(t)
 		require.NoError(t, ofOwner.Backup(t.Context(), &direct))
 		if !bytes.Equal(copied.Bytes(), direct.Bytes()) {
 			t.Errorf("%d bytes, and %d of the owner", copied.Len(), direct.Len())
@@ -324,8 +322,7 @@ func TestWebhooksAreForwarded(t *testing.T) {
 // addAuthority appends the certificate of an authority to a file.
 func addAuthority(t *testing.T, file string, authority tls.Certificate) {
 	t.Helper()
-	own, err := os.ReadFile(file)
-	require.NoError(t, err)
+	own := require.Value(os.ReadFile(file))(t)
 	text, _ := certificate.PEM(t, authority)
 	require.NoError(t, os.WriteFile(file, append(own, text...), 0o600))
 }

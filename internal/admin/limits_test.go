@@ -27,8 +27,7 @@ func listen(t *testing.T) (*control, string) {
 	t.Helper()
 	c := newControl(t)
 	server := admin.NewServer(withIntakes(t, c, readSecret))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := require.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) })
 	t.Cleanup(func() {

@@ -53,8 +53,7 @@ func FuzzMessagesRoundTrip(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id, event string, data []byte) {
 		written := message{id, event, data}.appendTo(nil)
 		r := bufio.NewReader(bytes.NewReader(append(written, keepAlive...)))
-		got, err := readMessage(r)
-		require.NoError(t, err)
+		got := require.Value(readMessage(r))(t)
 		line := strings.NewReplacer("\r", " ", "\n", " ")
 		if want := line.Replace(string(data)); string(got.data) != want {
 			t.Errorf("data %q was read as %q", want, got.data)

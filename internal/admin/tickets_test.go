@@ -40,8 +40,7 @@ func withIntakes(t *testing.T, c *control, read func() (string, error)) admin.Op
 		},
 		"otrs": {Mapping: webhookintake.Generic()},
 	} {
-		receiver, err := webhookintake.New(o)
-		require.NoError(t, err)
+		receiver := require.Value(webhookintake.New(o))(t)
 		known[name] = receiver
 	}
 	acceptor := tickets.NewAcceptor(c.store, tickets.AcceptorOptions{
@@ -99,8 +98,7 @@ func accepted(t *testing.T, answer *http.Response, body string) answered {
 
 func (c *control) commands(t *testing.T) []checkpoint.Command {
 	t.Helper()
-	all, err := c.store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 1000)
-	require.NoError(t, err)
+	all := require.Value(c.store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 1000))(t)
 	return all
 }
 

@@ -38,8 +38,7 @@ func newClientOf(t testing.TB, change ...func(*Options)) *Client {
 	for _, f := range change {
 		f(&o)
 	}
-	c, err := New(o)
-	require.NoError(t, err)
+	c := require.Value(New(o))(t)
 	t.Cleanup(c.Close)
 	c.link.clock.agree = 1
 	return c

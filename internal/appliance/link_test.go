@@ -194,8 +194,7 @@ func proxy(t *testing.T, to string) *url.URL {
 		<-done
 	}))
 	t.Cleanup(server.Close)
-	u, err := url.Parse(server.URL)
-	require.NoError(t, err)
+	u := require.Value(url.Parse(server.URL))(t)
 	return u
 }
 

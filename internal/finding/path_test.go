@@ -62,10 +62,8 @@ func TestAPathReportsOnlyItsOwnAddress(t *testing.T) {
 	first, second := &Path{Address: address(one), Key: "url", Now: time.Now}, &Path{Address: address(other), Key: "url", Now: time.Now}
 	ctx := second.Watch(first.Watch(t.Context()))
 	for _, s := range []*httptest.Server{one, other} {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
-		require.NoError(t, err)
-		answer, err := one.Client().Do(r)
-		require.NoError(t, err)
+		r := require.Value(http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil))(t)
+		answer := require.Value(one.Client().Do(r))(t)
 		answer.Body.Close()
 	}
 	for w, want := range map[*Path]string{first: "certificate tls", second: ""} {

@@ -172,8 +172,7 @@ func decodedMembers(t *testing.T, b []byte) (names []string, values [][]byte) {
 		return nil, nil
 	}
 	for d.More() {
-		name, err := d.Token()
-		require.NoError(t, err)
+		name := require.Value(d.Token())(t)
 		var value json.RawMessage
 		require.NoError(t, d.Decode(&value))
 		names, values = append(names, name.(string)), append(values, value)

@@ -16,8 +16,7 @@ import (
 // sets the broker's answer to a message.
 func signingIn(t *testing.T, s kafkaconn.SASL, name string, answer func(sent []byte, answer *kmsg.SASLAuthenticateResponse)) *kafkaconn.Client {
 	t.Helper()
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
-	require.NoError(t, err)
+	broker := require.Value(kfake.NewCluster(kfake.NumBrokers(1)))(t)
 	t.Cleanup(broker.Close)
 	broker.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		broker.KeepControl()
@@ -32,8 +31,7 @@ func signingIn(t *testing.T, s kafkaconn.SASL, name string, answer func(sent []b
 		answer(r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes, response)
 		return response, nil, true
 	})
-	login, err := kafkaconn.NewLogin(s)
-	require.NoError(t, err)
+	login := require.Value(kafkaconn.NewLogin(s))(t)
 	client := kafkaconn.NewClient(&kafkaconn.Dialer{Brokers: broker.ListenAddrs(), Login: login}, 10*time.Second, broker.ListenAddrs()...)
 	t.Cleanup(client.Close)
 	return client
@@ -41,8 +39,7 @@ func signingIn(t *testing.T, s kafkaconn.SASL, name string, answer func(sent []b
 
 func TestConnectTriesAllBrokers(t *testing.T) {
 	t.Parallel()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	require.NoError(t, err)
+	cluster := require.Value(kfake.NewCluster(kfake.NumBrokers(1)))(t)
 	t.Cleanup(cluster.Close)
 	seeds := append([]string{loopback.Silent(t), loopback.Closed(t)}, cluster.ListenAddrs()...)
 	client := kafkaconn.NewClient(&kafkaconn.Dialer{Brokers: seeds}, time.Minute, seeds...)

@@ -21,13 +21,10 @@ import (
 // pair returns both ends of a TCP connection on loopback, with small buffers.
 func pair(t *testing.T) (near, far *net.TCPConn) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := require.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
-	n, err := net.Dial("tcp", listener.Addr().String())
-	require.NoError(t, err)
-	f, err := listener.Accept()
-	require.NoError(t, err)
+	n := require.Value(net.Dial("tcp", listener.Addr().String()))(t)
+	f := require.Value(listener.Accept())(t)
 	t.Cleanup(func() { n.Close(); f.Close() })
 	near, far = n.(*net.TCPConn), f.(*net.TCPConn)
 	require.NoError(t, errors.Join(near.SetWriteBuffer(64<<10), far.SetReadBuffer(64<<10)))

@@ -190,8 +190,7 @@ func TestServersFormAClusterInAnyOrder(t *testing.T) {
 	}
 
 	nc := connect(t, r.members[0].server.Dial)
-	js, err := jetstream.New(nc)
-	require.NoError(t, err)
+	js := require.Value(jetstream.New(nc))(t)
 	await(t, func() error { _, err := js.CreateStream(t.Context(), stream("NDR_prod_1")); return err })
 	if n, err := publish(js, "one"); n != 1 || err != nil {
 		t.Fatal(n, err)
@@ -208,8 +207,7 @@ func TestServersFormAClusterInAnyOrder(t *testing.T) {
 	r.stop(0)
 	r.start(2)
 	r.ready(1, 2)
-	js, err = jetstream.New(connect(t, r.members[2].server.Dial))
-	require.NoError(t, err)
+	js = require.Value(jetstream.New(connect(t, r.members[2].server.Dial)))(t)
 	await(t, func() error { _, err := publish(js, "five"); return err })
 	for i := range r.members {
 		for _, text := range []string{"will not be verified", "invalid port"} {
@@ -259,8 +257,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		}
 	})
 	t.Run("a silent one", func(t *testing.T) {
-		conn, err := net.Dial("tcp", address)
-		require.NoError(t, err)
+		conn := require.Value(net.Dial("tcp", address))(t)
 		defer conn.Close()
 		require.NoError(t, conn.SetReadDeadline(time.Now().Add(30*time.Second)))
 		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -319,8 +316,7 @@ func TestClientsHaveTheRightsOfAMember(t *testing.T) {
 			}
 		})
 	}
-	info, err := os.Stat(socket(r.members[0].config.NATS.Embedded))
-	require.NoError(t, err)
+	info := require.Value(os.Stat(socket(r.members[0].config.NATS.Embedded)))(t)
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket has the mode %s", info.Mode())
 	}
@@ -353,8 +349,7 @@ func TestAFullStoreRefusesMessages(t *testing.T) {
 		t.Cleanup(func() { r.stop(i) })
 	}
 	r.ready(0, 1, 2)
-	js, err := jetstream.New(connect(t, r.members[0].server.Dial))
-	require.NoError(t, err)
+	js := require.Value(jetstream.New(connect(t, r.members[0].server.Dial)))(t)
 	await(t, func() error { _, err := js.CreateStream(t.Context(), stream("NDR_prod_1")); return err })
 	text := strings.Repeat("x", 100<<10)
 	for n := 0; ; n++ {
@@ -389,8 +384,7 @@ func TestJetStreamIsStartedAgain(t *testing.T) {
 func TestAPortInUseIsReported(t *testing.T) {
 	t.Parallel()
 	r := newTrio(t)
-	l, err := net.Listen("tcp", r.peers[0])
-	require.NoError(t, err)
+	l := require.Value(net.Listen("tcp", r.peers[0]))(t)
 	r.start(0)
 	await(t, func() error {
 		if err := r.members[0].server.Ready(); err == nil || !strings.Contains(err.Error(), "address already in use") {

@@ -67,8 +67,7 @@ func TestReconnect(t *testing.T) {
 			nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { disconnected <- err }))
 		require.NoError(t, err)
 		defer c.Close()
-		other, err := nats.Connect(s.ClientURL())
-		require.NoError(t, err)
+		other := require.Value(nats.Connect(s.ClientURL()))(t)
 		defer other.Close()
 		if _, err := c.SubscribeSync("a"); err != nil {
 			t.Fatal(err)

@@ -23,8 +23,7 @@ func withState(t *testing.T, limits checkpoint.Limits) (*Pipeline, *checkpoint.S
 // heartbeats returns the heartbeats in the journal.
 func heartbeats(t *testing.T, store *checkpoint.Store) []transform.Event {
 	t.Helper()
-	records, err := store.Read(t.Context(), 0, checkpoint.Batch{})
-	require.NoError(t, err)
+	records := require.Value(store.Read(t.Context(), 0, checkpoint.Batch{}))(t)
 	var all []transform.Event
 	for _, r := range records {
 		if r.Event.Type == "io.ndrbridge.heartbeat" {

@@ -82,8 +82,7 @@ sinks: `+sinks), nil)
 		p := &appliancePart{part: part{name: "appliance hq"}, config: s.config.Appliances[0], client: client, system: newSystem("hq", client, s.store, s.options.Log)}
 		p.watch = poller.NewWatch(s.store, poller.WatchOptions{Appliance: "hq", After: 3, Reached: p.system.reached, Log: s.options.Log})
 		of := streams{appliance: p.config, client: client, store: s.store, metrics: s.metrics.sources, log: s.options.Log}
-		sources, err := of.sources()
-		require.NoError(t, err)
+		sources := require.Value(of.sources())(t)
 		source := sources[0].open()
 		p.streams = []stream{{source, poller.New(source, poller.Options{
 			Interval: time.Second, RetryInitial: time.Second, RetryMax: time.Second, Watch: p.watch, Log: s.options.Log, Metrics: s.metrics.sources,
@@ -106,10 +105,8 @@ func (s *sampled) stop(t *testing.T) {
 func (s *sampled) report(t *testing.T) (admin.Status, admin.History) {
 	t.Helper()
 	synctest.Wait()
-	status, err := s.Control().Status(t.Context())
-	require.NoError(t, err)
-	h, err := admin.API.GetHistory.Call(t.Context(), s.Control(), admin.None{})
-	require.NoError(t, err)
+	status := require.Value(s.Control().Status(t.Context()))(t)
+	h := require.Value(admin.API.GetHistory.Call(t.Context(), s.Control(), admin.None{}))(t)
 	return status, h
 }
 

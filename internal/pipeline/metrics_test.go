@@ -14,8 +14,7 @@ import (
 )
 
 func TestDeadLetterMetrics(t *testing.T) {
-	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
-	require.NoError(t, err)
+	store := require.Value(checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{}))(t)
 	defer func() {
 		if err := store.Close(); err != nil {
 			t.Error(err)
@@ -26,8 +25,7 @@ func TestDeadLetterMetrics(t *testing.T) {
 	registry.MustRegister(collector{store, new(atomic.Pointer[runtime])})
 	expectDeadLetters := func(t *testing.T, want map[string]float64) {
 		t.Helper()
-		families, err := registry.Gather()
-		require.NoError(t, err)
+		families := require.Value(registry.Gather())(t)
 		got := make(map[string]float64)
 		for _, f := range families {
 			for _, m := range f.GetMetric() {

@@ -138,8 +138,7 @@ func (p *process) judge(t *testing.T, m *member) {
 // delivered returns how many events the metrics count as delivered; false: there are none.
 func (p *process) delivered(t *testing.T) (n float64, found bool) {
 	t.Helper()
-	families, err := p.registry.Gather()
-	require.NoError(t, err)
+	families := require.Value(p.registry.Gather())(t)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == "ndrbridge_sink_events_total" && strings.Contains(m.String(), `"delivered"`) {
@@ -207,15 +206,13 @@ func TestTheLagOfASourceGrowsWhileItsApplianceIsDown(t *testing.T) {
 	r := p.run(t, m)
 	// lag returns the values of the metric and of the status.
 	lag := func() (metric, status float64, backlog bool) {
-		families, err := p.registry.Gather()
-		require.NoError(t, err)
+		families := require.Value(p.registry.Gather())(t)
 		for _, f := range families {
 			if f.GetName() == "ndrbridge_source_lag_seconds" {
 				metric = f.GetMetric()[0].GetGauge().GetValue()
 			}
 		}
-		now, err := r.Control().Status(t.Context())
-		require.NoError(t, err)
+		now := require.Value(r.Control().Status(t.Context()))(t)
 		if of := now.Appliances[0].Streams[0]; of.LagSeconds != nil {
 			status, backlog = *of.LagSeconds, of.Backlog != nil
 		}

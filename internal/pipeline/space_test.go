@@ -37,8 +37,7 @@ sinks: `+sinks), nil)
 	w.current.Store(&runtime{config: config})
 	require.NoError(t, w.configure(t.Context(), config.Sinks))
 	w.stats = func() checkpoint.Stats {
-		stats, err := store.Stats(t.Context())
-		require.NoError(t, err)
+		stats := require.Value(store.Stats(t.Context()))(t)
 		return stats
 	}
 	w.parts.start(t.Context(), &part{name: "watch", tasks: []task{prompt(w.watchSpace)}})
@@ -62,8 +61,7 @@ func (w *watched) commit(ctx context.Context, t *testing.T, size int) {
 	}, []byte(`{"x":"`+strings.Repeat("x", size)+`"}`))
 	require.NoError(t, err)
 	source := checkpoint.Source{Appliance: "hq", Stream: "detections"}
-	expect, err := w.store.Position(ctx, source)
-	require.NoError(t, err)
+	expect := require.Value(w.store.Position(ctx, source))(t)
 	_ = w.store.Commit(ctx, checkpoint.Commit{Source: source, Expect: expect, Position: []byte(now.String()), Events: []transform.Event{event}})
 }
 

@@ -31,8 +31,7 @@ import (
 // state.
 func check(t *testing.T, yaml string, within time.Duration) []finding.Finding {
 	t.Helper()
-	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-	require.NoError(t, err)
+	config := require.Value(configs.Parse("ndrbridge.yaml", []byte(yaml), nil))(t)
 	found := preflight.Check(t.Context(), config, preflight.Options{Version: "test", Timeout: within, Now: time.Now})
 	if _, err := os.Stat(config.State); err == nil {
 		t.Error("the state was made")

@@ -68,8 +68,7 @@ func TestCheckCluster(t *testing.T) {
 			row("streams", finding.Failed, "NATS has lost KV_NDR_prod", "ndrbridge cluster recover"),
 		}},
 		"a cluster that lacks its settings": {keys: one, prepare: func(t *testing.T, js jetstream.JetStream) {
-			bucket, err := js.KeyValue(t.Context(), "NDR_prod")
-			require.NoError(t, err)
+			bucket := require.Value(js.KeyValue(t.Context(), "NDR_prod"))(t)
 			require.NoError(t, bucket.Delete(t.Context(), "settings"))
 		}, want: []findingtest.Row{
 			row("streams", finding.Failed, "NATS has lost its data: restore it, or continue from a copy with 'ndrbridge cluster recover'", "docs/cluster.md"),
@@ -142,8 +141,7 @@ func TestCheckAndStartAgree(t *testing.T) {
 	t.Parallel()
 	stream := func(name string, change func(*jetstream.StreamConfig)) func(*testing.T, jetstream.JetStream) {
 		return func(t *testing.T, js jetstream.JetStream) {
-			s, err := js.Stream(t.Context(), name)
-			require.NoError(t, err)
+			s := require.Value(js.Stream(t.Context(), name))(t)
 			c := s.CachedInfo().Config
 			change(&c)
 			if _, err := js.UpdateStream(t.Context(), c); err != nil {

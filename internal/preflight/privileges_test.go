@@ -71,8 +71,7 @@ func newUser(t *testing.T, url, name, roles string) string {
 		require.NoError(t, err)
 		r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
 		r.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
+		resp := require.Value(http.DefaultClient.Do(r))(t)
 		defer resp.Body.Close()
 		answer, err := io.ReadAll(resp.Body)
 		if err != nil || resp.StatusCode != http.StatusCreated {

@@ -39,8 +39,7 @@ func TestCheckReportsMissingRights(t *testing.T) {
 }
 
 func TestDocumentsHaveTheRights(t *testing.T) {
-	text, err := os.ReadFile("../../docs/cluster.md")
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile("../../docs/cluster.md"))(t)
 	if !strings.Contains(string(text), "```text\n"+replicated.Rights+"```") {
 		t.Error("docs/cluster.md has other rights")
 	}

@@ -109,8 +109,7 @@ func TestCheckReportsThatABrokersPortSpeaksAnotherProtocol(t *testing.T) {
 			peer := strings.Replace(test.peer, "ADDRESS", test.address, 1)
 			yaml := "state: " + t.TempDir() + "/state.db\nappliances: [{name: hq, url: \"" + appliance.URL + "\", api_key: " + standin.DefaultAPIKey + "}]\n" +
 				"sinks: [{name: bus, " + peer + "}]\ntickets: {enabled: true, " + peer + "}\n"
-			config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-			require.NoError(t, err)
+			config := require.Value(configs.Parse("ndrbridge.yaml", []byte(yaml), nil))(t)
 			all := preflight.Check(t.Context(), config, preflight.Options{Timeout: 5 * time.Second, Now: time.Now})
 			for _, target := range []string{"sink bus", "tickets from "} {
 				findingtest.Expect(t, slices.DeleteFunc(slices.Clone(all), func(f finding.Finding) bool { return !strings.HasPrefix(f.Target, target) }), test.want)

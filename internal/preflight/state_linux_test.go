@@ -43,8 +43,7 @@ func TestCheckReportsAFolderThatCannotBeWritten(t *testing.T) {
 	require.NoError(t, os.Mkdir(locked, 0o500))
 	yaml := "state: " + locked + "/state.db\nadmin: {listen: \"127.0.0.1:0\"}\n" +
 		"appliances: [{name: hq, url: \"http://127.0.0.1:1\", api_key: k}]\nsinks: [{name: log, file: {path: \"-\"}}]\n"
-	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-	require.NoError(t, err)
+	config := require.Value(configs.Parse("ndrbridge.yaml", []byte(yaml), nil))(t)
 	var found []finding.Finding
 	withoutCapabilities(t, func() { found = preflight.CheckSettings(t.Context(), config, "test") })
 	findingtest.Expect(t, found, findingtest.Row{Step: "state", Result: finding.Failed, Detail: "no file can be created in " + locked, Advice: "user"})

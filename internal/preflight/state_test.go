@@ -24,8 +24,7 @@ import (
 func checkWithState(t *testing.T, state string) []finding.Finding {
 	t.Helper()
 	yaml := "state: " + state + "\nappliances: [{name: hq, url: \"http://127.0.0.1:1\", api_key: k}]\nsinks: [{name: log, file: {path: \"-\"}}]\n"
-	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-	require.NoError(t, err)
+	config := require.Value(configs.Parse("ndrbridge.yaml", []byte(yaml), nil))(t)
 	before := filesOf(filepath.Dir(state))
 	found := preflight.Check(t.Context(), config, preflight.Options{Timeout: 5 * time.Second, Now: time.Now})
 	if after := filesOf(filepath.Dir(state)); !maps.Equal(before, after) {
@@ -54,8 +53,7 @@ func TestCheckReportsWhatAStartWouldDoWithTheState(t *testing.T) {
 		return findingtest.Row{Step: "state", Result: finding.Failed, Detail: detail, Advice: advice}
 	}
 	open := func(t *testing.T, path string) *checkpoint.Store {
-		s, err := checkpoint.Open(path, checkpoint.Options{})
-		require.NoError(t, err)
+		s := require.Value(checkpoint.Open(path, checkpoint.Options{}))(t)
 		t.Cleanup(func() { s.Close() })
 		return s
 	}

@@ -86,8 +86,7 @@ func TestErrorsNameTheFileAndDoNotQuoteIt(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { os.RemoveAll(folder) })
 			path := filepath.Join(folder, "s")
-			l, err := net.Listen("unix", path)
-			require.NoError(t, err)
+			l := require.Value(net.Listen("unix", path))(t)
 			t.Cleanup(func() { l.Close() })
 			return path
 		},

@@ -35,8 +35,7 @@ func newAcceptor(t *testing.T, locate func(context.Context, tickets.Command) ([]
 // stored returns the commands of the state.
 func (d *acceptor) stored(t *testing.T) []checkpoint.Command {
 	t.Helper()
-	commands, err := d.store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 100)
-	require.NoError(t, err)
+	commands := require.Value(d.store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 100))(t)
 	return commands
 }
 
@@ -160,8 +159,7 @@ func TestACallIsAcceptedWholeAndOnce(t *testing.T) {
 
 func (d *acceptor) received(t *testing.T, result string) float64 {
 	t.Helper()
-	families, err := d.registry.Gather()
-	require.NoError(t, err)
+	families := require.Value(d.registry.Gather())(t)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if m.GetLabel()[0].GetValue() == result {

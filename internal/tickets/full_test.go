@@ -44,8 +44,7 @@ func TestAWriterReportsThatTheJournalHasNoSpaceForItsAnswers(t *testing.T) {
 			accept(t, store, tickets.Command{TicketID: "SEC-1", Assignee: &name})
 		}
 		time.Sleep(time.Minute)
-		stats, err := store.Stats(t.Context())
-		require.NoError(t, err)
+		stats := require.Value(store.Stats(t.Context()))(t)
 		if s := w.Status(); s.State != sinks.StateRetrying || !strings.Contains(s.Error, "the journal is full") {
 			t.Errorf("the writer is %+v", s)
 		}
@@ -56,8 +55,7 @@ func TestAWriterReportsThatTheJournalHasNoSpaceForItsAnswers(t *testing.T) {
 			t.Errorf("the journal holds %d bytes", stats.Bytes)
 		}
 		for range 20 { // the sink catches up
-			stats, err := store.Stats(t.Context())
-			require.NoError(t, err)
+			stats := require.Value(store.Stats(t.Context()))(t)
 			require.NoError(t, store.CommitDelivery(t.Context(), checkpoint.Delivery{Sink: "lake", Expect: stats.Sinks["lake"].Cursor, Cursor: stats.Last}))
 			time.Sleep(2 * time.Minute)
 		}

@@ -44,11 +44,9 @@ func (c *hooked) PatchTicket(ctx context.Context, ticketID string, change applia
 // newLeased returns a writer under a lease, and its client.
 func newLeased(t *testing.T, store *checkpoint.Store, l *lease.Lease, o appliance.Options) (*tickets.Writer, *hooked) {
 	o.Key, o.Lease = func() (string, error) { return standin.DefaultAPIKey, nil }, l
-	client, err := appliance.New(o)
-	require.NoError(t, err)
+	client := require.Value(appliance.New(o))(t)
 	t.Cleanup(client.Close)
-	ownWrites, err := tickets.LoadOwnWrites(t.Context(), store, "hq")
-	require.NoError(t, err)
+	ownWrites := require.Value(tickets.LoadOwnWrites(t.Context(), store, "hq"))(t)
 	c := &hooked{Client: client}
 	return tickets.NewWriter(c, store, ownWrites, tickets.WriterOptions{
 		Appliance: "hq", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second, Lease: l,

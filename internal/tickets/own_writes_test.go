@@ -36,10 +36,8 @@ func (s storedWrites) Expected(context.Context, string) ([]checkpoint.Entry, err
 // restart returns the writes to detection 7 as the next process loads them.
 func (e *OwnWrites) restart(t *testing.T) *OwnWrites {
 	t.Helper()
-	stored, err := e.entries([]transform.Detection{{ID: 7}})
-	require.NoError(t, err)
-	next, err := LoadOwnWrites(t.Context(), storedWrites(stored), "hq")
-	require.NoError(t, err)
+	stored := require.Value(e.entries([]transform.Detection{{ID: 7}}))(t)
+	next := require.Value(LoadOwnWrites(t.Context(), storedWrites(stored), "hq"))(t)
 	return next
 }
 

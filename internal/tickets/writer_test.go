@@ -40,8 +40,7 @@ func newWriter(t *testing.T, store *checkpoint.Store, url string, transport http
 	})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	ownWrites, err := tickets.LoadOwnWrites(t.Context(), store, "hq")
-	require.NoError(t, err)
+	ownWrites := require.Value(tickets.LoadOwnWrites(t.Context(), store, "hq"))(t)
 	return tickets.NewWriter(client, store, ownWrites, tickets.WriterOptions{
 		Appliance: "hq", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,
 		Log: slog.New(slog.DiscardHandler), Metrics: tickets.NewWriterMetrics(prometheus.NewRegistry()),
@@ -49,8 +48,7 @@ func newWriter(t *testing.T, store *checkpoint.Store, url string, transport http
 }
 
 func newStore(t *testing.T) *checkpoint.Store {
-	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
-	require.NoError(t, err)
+	store := require.Value(checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{}))(t)
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
 			t.Error(err)
@@ -62,8 +60,7 @@ func newStore(t *testing.T) *checkpoint.Store {
 // accept accepts commands.
 func accept(t *testing.T, store *checkpoint.Store, all ...tickets.Command) {
 	for _, c := range all {
-		body, err := json.Marshal(c)
-		require.NoError(t, err)
+		body := require.Value(json.Marshal(c))(t)
 		if _, err := store.Accept(t.Context(), []checkpoint.Command{{Appliance: "hq", Subject: c.TicketID, Body: body, Accepted: time.Now()}}); err != nil {
 			t.Fatal(err)
 		}
@@ -179,8 +176,7 @@ func inProcess(a *standin.Appliance, text string, failing *atomic.Int32) http.Ro
 
 // states returns the states of the commands in a store.
 func states(t *testing.T, store *checkpoint.Store) string {
-	all, err := store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 1000)
-	require.NoError(t, err)
+	all := require.Value(store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 1000))(t)
 	var each []string
 	for _, c := range all {
 		each = append(each, string(c.State))

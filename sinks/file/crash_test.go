@@ -113,8 +113,7 @@ func TestNoAcknowledgedEventIsLost(t *testing.T) {
 	signal.Ignore(syscall.SIGXFSZ)
 	pool := sinktest.Events(400, 20, 0)
 	rapid.Check(t, func(t *rapid.T) {
-		directory, err := os.MkdirTemp("", "crash")
-		require.NoError(t, err)
+		directory := require.Value(os.MkdirTemp("", "crash"))(t)
 		defer os.RemoveAll(directory)
 		path := filepath.Join(directory, "x")
 		options := Options{Path: path, MaxBytes: int64(rapid.IntRange(0, 4000).Draw(t, "max bytes")), Keep: 1000}
@@ -159,8 +158,7 @@ func TestNoAcknowledgedEventIsLost(t *testing.T) {
 					again[e.ID] = true
 				}
 				s.Close()
-				f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-				require.NoError(t, err)
+				f := require.Value(os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))(t)
 				f.Write(lines[:rapid.IntRange(0, len(lines)).Draw(t, "written")])
 				f.Close()
 				reopen()

@@ -137,8 +137,7 @@ func TestEventIsOneLine(t *testing.T) {
 		{"other separators in strings stay", "{\n\"a\":\"\u2028\u0085\"}", "{\"a\":\"\u2028\u0085\"}"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			e, err := transform.New(attributes, []byte(test.data))
-			require.NoError(t, err)
+			e := require.Value(transform.New(attributes, []byte(test.data)))(t)
 			var out bytes.Buffer
 			send(t, open(t, file.Options{Path: "-", Out: &out}), e, e)
 			line, rest, _ := strings.Cut(out.String(), "\n")

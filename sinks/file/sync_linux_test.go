@@ -22,8 +22,7 @@ const comm = "/proc/self/comm"
 // keepName restores the name of this process at the end of a test.
 func keepName(t *testing.T) {
 	t.Helper()
-	before, err := os.ReadFile(comm)
-	require.NoError(t, err)
+	before := require.Value(os.ReadFile(comm))(t)
 	t.Cleanup(func() { _ = os.WriteFile(comm, bytes.TrimSpace(before), 0) })
 }
 
@@ -52,8 +51,7 @@ func TestWhatIsNotSyncedIsNotAcknowledged(t *testing.T) {
 func TestALargeBatchIsSyncedInParts(t *testing.T) {
 	keepName(t)
 	written := func() (n int) {
-		status, err := os.ReadFile("/proc/self/io")
-		require.NoError(t, err)
+		status := require.Value(os.ReadFile("/proc/self/io"))(t)
 		for line := range bytes.Lines(status) {
 			_, _ = fmt.Sscanf(string(line), "wchar: %d", &n)
 		}

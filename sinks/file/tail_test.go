@@ -74,8 +74,7 @@ func TestNoDamageOfTheLastBatchStays(t *testing.T) {
 			s := New(Options{Path: path})
 			defer s.Close()
 			require.NoError(t, s.Send(context.Background(), events))
-			content, err := os.ReadFile(path)
-			require.NoError(t, err)
+			content := require.Value(os.ReadFile(path))(t)
 			return content
 		}
 		n := rapid.IntRange(1, len(events)-1).Draw(t, "acknowledged")

@@ -55,8 +55,7 @@ func readBatch(t rapid.TB, raw []byte) (kmsg.RecordBatch, []kmsg.Record) {
 		batch.ProducerID != -1 || batch.ProducerEpoch != -1 || batch.FirstSequence != -1 || batch.LastOffsetDelta != batch.NumRecords-1 {
 		t.Fatalf("header %+v of %d bytes", batch, len(raw))
 	}
-	records, err := recordsIn(batch)
-	require.NoError(t, err)
+	records := require.Value(recordsIn(batch))(t)
 	latest := batch.FirstTimestamp
 	for i, r := range records {
 		if int(r.OffsetDelta) != i || i == 0 && r.TimestampDelta64 != 0 || r.Attributes != 0 {

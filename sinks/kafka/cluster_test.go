@@ -281,8 +281,7 @@ func TestSink(t *testing.T) {
 // open returns a sink for the cluster.
 func open(t testing.TB, o Options) *Sink {
 	t.Helper()
-	s, err := New(o)
-	require.NoError(t, err)
+	s := require.Value(New(o))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }

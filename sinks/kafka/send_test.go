@@ -98,8 +98,7 @@ func TestRecordPartitionAndTimestamp(t *testing.T) {
 	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}"})
 	events := sinktest.Events(30, 30, 0)
 	require.NoError(t, s.Send(t.Context(), events))
-	records, err := c.records(streamTopics)
-	require.NoError(t, err)
+	records := require.Value(c.records(streamTopics))(t)
 	partitioner := kgo.StickyKeyPartitioner(nil).ForTopic("") // hashes keys as the Java client does
 	byKey := map[string]transform.Event{}
 	for _, e := range events {

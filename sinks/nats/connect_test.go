@@ -62,8 +62,7 @@ func TestStreamChanges(t *testing.T) {
 		s := loopback.NATS(t, nil)
 		config := jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}}
 		nc := makeStream(t, s, config)
-		js, err := jetstream.New(nc)
-		require.NoError(t, err)
+		js := require.Value(jetstream.New(nc))(t)
 		keepFolder(t, js)
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 		require.NoError(t, sink.Send(t.Context(), events[:10]))
@@ -127,10 +126,8 @@ type account struct {
 // newKey returns a new key and its public part.
 func newKey(t *testing.T, create func() (nkeys.KeyPair, error)) (key nkeys.KeyPair, public string) {
 	t.Helper()
-	key, err := create()
-	require.NoError(t, err)
-	public, err = key.PublicKey()
-	require.NoError(t, err)
+	key = require.Value(create())(t)
+	public = require.Value(key.PublicKey())(t)
 	return key, public
 }
 
@@ -143,10 +140,8 @@ func startWithOperator(t *testing.T) (*server.Server, account) {
 	_, systemID := newKey(t, nkeys.CreateAccount)
 	claims := jwt.NewAccountClaims(id)
 	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{DiskStorage: -1, MemoryStorage: -1, Streams: -1}
-	signed, err := claims.Encode(operator)
-	require.NoError(t, err)
-	signedSystem, err := jwt.NewAccountClaims(systemID).Encode(operator)
-	require.NoError(t, err)
+	signed := require.Value(claims.Encode(operator))(t)
+	signedSystem := require.Value(jwt.NewAccountClaims(systemID).Encode(operator))(t)
 	accounts := new(server.MemAccResolver)
 	require.NoError(t, accounts.Store(id, signed))
 	require.NoError(t, accounts.Store(systemID, signedSystem))
@@ -164,12 +159,9 @@ func (a account) credentials(t *testing.T, expires time.Time) []byte {
 	user, id := newKey(t, nkeys.CreateUser)
 	claims := jwt.NewUserClaims(id)
 	claims.Expires = expires.Unix()
-	signed, err := claims.Encode(a.key)
-	require.NoError(t, err)
-	seed, err := user.Seed()
-	require.NoError(t, err)
-	text, err := jwt.FormatUserConfig(signed, seed)
-	require.NoError(t, err)
+	signed := require.Value(claims.Encode(a.key))(t)
+	seed := require.Value(user.Seed())(t)
+	text := require.Value(jwt.FormatUserConfig(signed, seed))(t)
 	return text
 }
 
@@ -178,10 +170,8 @@ func TestInvalidSecretFileIsNamedAndReadAgain(t *testing.T) {
 	good := string(ours.credentials(t, time.Now().Add(time.Hour)))
 	at := strings.Index(good, "eyJ") + 20
 	seed := good[strings.Index(good, "\nSU")+1:][:58]
-	pair, err := nkeys.FromSeed([]byte(seed))
-	require.NoError(t, err)
-	public, err := pair.PublicKey()
-	require.NoError(t, err)
+	pair := require.Value(nkeys.FromSeed([]byte(seed)))(t)
+	public := require.Value(pair.PublicKey())(t)
 	withNkey := loopback.NATS(t, func(o *server.Options) { o.Nkeys = []*server.NkeyUser{{Nkey: public}} })
 	large := strings.Repeat("\n", 1<<20)
 	for name, test := range map[string]struct {

@@ -211,8 +211,7 @@ func TestVersionsOfADetectionStayInOrderWhenOneIsRefused(t *testing.T) {
 	config.MaxBytes = -1
 	updateStream(t, nc, config)
 	require.NoError(t, sink.Send(t.Context(), versions))
-	got, err := storedEvents(nc, "NDR")
-	require.NoError(t, err)
+	got := require.Value(storedEvents(nc, "NDR"))(t)
 	var ids []string
 	for _, e := range got {
 		ids = append(ids, e.ID())
@@ -322,8 +321,7 @@ func TestPublisherNeedsNoRightsOnTheStream(t *testing.T) {
 			}},
 		}
 	})
-	nc, err := nats.Connect(s.ClientURL(), nats.UserInfo("admin", "admin"))
-	require.NoError(t, err)
+	nc := require.Value(nats.Connect(s.ClientURL(), nats.UserInfo("admin", "admin")))(t)
 	defer nc.Close()
 	js, _ := jetstream.New(nc)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}}); err != nil {

@@ -39,8 +39,7 @@ func client(t testing.TB, s *server.Server) *nats.Conn {
 func open(t testing.TB, o Options) *Sink {
 	t.Helper()
 	o.Sink = cmp.Or(o.Sink, "bus")
-	s, err := New(o)
-	require.NoError(t, err)
+	s := require.Value(New(o))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -123,8 +122,7 @@ func TestJetStreamSink(t *testing.T) {
 		s := loopback.NATS(t, func(o *server.Options) { o.MaxPayload, o.Username, o.Password = maxPayload, username, password })
 		relay := sinktest.NewRelay(t, port(t, s))
 		nc := client(t, s)
-		js, err := jetstream.New(nc)
-		require.NoError(t, err)
+		js := require.Value(jetstream.New(nc))(t)
 		keepFolder(t, js)
 		halted := false
 		return sinktest.Target{
@@ -166,8 +164,7 @@ func TestCoreSink(t *testing.T) {
 		s := loopback.NATS(t, func(o *server.Options) { o.MaxPayload, o.Username, o.Password = maxPayload, username, password })
 		relay := sinktest.NewRelay(t, port(t, s))
 		nc := client(t, s)
-		subscription, err := nc.SubscribeSync("ndr.>")
-		require.NoError(t, err)
+		subscription := require.Value(nc.SubscribeSync("ndr.>"))(t)
 		require.NoError(t, nc.Flush())
 		var received []event.Event
 		return sinktest.Target{

@@ -35,14 +35,11 @@ func TestASilentHostIsNoticedBeforeTheTailExpires(t *testing.T) {
 // A receiver that ends may have read nothing of what its system had acknowledged: the end of
 // the connection counts, even if it has not been read yet.
 func TestNothingIsAcknowledgedOnAConnectionThatHasEnded(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := require.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
-	dialled, err := net.Dial("tcp", listener.Addr().String())
-	require.NoError(t, err)
+	dialled := require.Value(net.Dial("tcp", listener.Addr().String()))(t)
 	defer dialled.Close()
-	far, err := listener.Accept()
-	require.NoError(t, err)
+	far := require.Value(listener.Accept())(t)
 	defer far.Close()
 	c := &conn{Conn: dialled, raw: dialled.(*net.TCPConn), ended: make(chan struct{})} // nothing reads from it
 	if _, err := c.Write([]byte("message")); err != nil {

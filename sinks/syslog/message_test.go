@@ -15,8 +15,7 @@ import (
 
 func newEvent(t testing.TB, a transform.Attributes) transform.Event {
 	t.Helper()
-	e, err := transform.New(a, []byte(`{}`))
-	require.NoError(t, err)
+	e := require.Value(transform.New(a, []byte(`{}`)))(t)
 	return e
 }
 

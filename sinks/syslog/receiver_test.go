@@ -57,8 +57,7 @@ func (r received) id() string { return (*r.StructuredData)[structuredData]["id"]
 // newReceiver starts a receiver. config is nil for a receiver without TLS.
 func newReceiver(t testing.TB, framing string, config *tls.Config) *receiver {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := require.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	r := &receiver{t: t, framing: framing, config: config, listener: listener, conns: map[net.Conn]bool{}}
 	r.arrived.L, r.moved.L = &r.mu, &r.mu
 	r.done.Go(r.accept)
@@ -363,8 +362,7 @@ func newDatagramReceiver(t testing.TB) *datagramReceiver {
 	t.Helper()
 	r := &datagramReceiver{receiver: receiver{t: t}}
 	r.arrived.L = &r.mu
-	c, err := net.ListenPacket("udp", "127.0.0.1:0")
-	require.NoError(t, err)
+	c := require.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	r.address = c.LocalAddr().String()
 	r.use(c)
 	t.Cleanup(func() {
@@ -449,8 +447,7 @@ func (p *paced) Write(b []byte) (int, error) {
 
 func TestEachMessageIsADatagramOfItsOwn(t *testing.T) {
 	r := newDatagramReceiver(t)
-	s, err := r.sink(Options{})
-	require.NoError(t, err)
+	s := require.Value(r.sink(Options{}))(t)
 	defer s.Close()
 	events := sinktest.Awkward()
 	require.NoError(t, s.Send(t.Context(), events))
@@ -477,8 +474,7 @@ func TestNoDatagramIsSentWithoutALease(t *testing.T) {
 	const term = 6 * time.Second
 	r := newDatagramReceiver(t)
 	l, clock := leasetest.NewLease(term)
-	s, err := r.sink(Options{Lease: l})
-	require.NoError(t, err)
+	s := require.Value(r.sink(Options{Lease: l}))(t)
 	defer s.Close()
 	events := sinktest.Events(3, 1, 200)
 	require.NoError(t, s.Send(t.Context(), events[:1]))

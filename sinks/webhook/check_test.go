@@ -33,8 +33,7 @@ func TestCheckConnectsAndSendsNothing(t *testing.T) {
 		return s.URL
 	}
 	listen := func(t *testing.T) net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+		l := require.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 		t.Cleanup(func() { l.Close() })
 		return l
 	}
@@ -109,8 +108,7 @@ func TestCheckConnectsAndSendsNothing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := webhook.New(test.options(t))
-			require.NoError(t, err)
+			s := require.Value(webhook.New(test.options(t)))(t)
 			defer s.Close()
 			findingtest.Expect(t, s.Check(t.Context(), sinks.Trial{Now: time.Now}), test.want)
 		})

@@ -47,8 +47,7 @@ func resets(t *testing.T) string {
 }
 
 func TestNetworkFailuresAreTransient(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	closed := require.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	closed.Close()
 	for _, test := range []struct {
 		name string
@@ -265,8 +264,7 @@ func TestProxies(t *testing.T) {
 
 // resolve has every name that the test looks up lead to an address.
 func resolve(t *testing.T, to netip.Addr) {
-	server, err := net.ListenPacket("udp", "127.0.0.1:0")
-	require.NoError(t, err)
+	server := require.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -243,8 +243,7 @@ func TestTokenEndpointsThatCannotBeReached(t *testing.T) {
 	t.Cleanup(secure.Close)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusProxyAuthRequired) }))
 	t.Cleanup(proxy.Close)
-	through, err := url.Parse(proxy.URL)
-	require.NoError(t, err)
+	through := require.Value(url.Parse(proxy.URL))(t)
 	for _, test := range []struct {
 		name, url string
 		options   webhook.Options

@@ -173,8 +173,7 @@ func TestAnAnswerMayAskForAnotherRequest(t *testing.T) {
 			fmt.Fprint(w, "later")
 		}
 	})
-	again, err := url.Parse(s.URL + "/again")
-	require.NoError(t, err)
+	again := require.Value(url.Parse(s.URL + "/again"))(t)
 	require.NoError(t, open(t, webhook.Options{URL: s.URL + "/hook", Preset: lines{again: again}.preset()}).Send(t.Context(), named(t, "a")))
 	if want := []string{"/hook a", "/again now?", "/again now?"}; !slices.Equal(came, want) {
 		t.Errorf("came: %q", came)

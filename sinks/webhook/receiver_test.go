@@ -128,8 +128,7 @@ func decode(request *http.Request, body []byte) ([]event.Event, error) {
 // open returns a sink that sends several requests at a time at once.
 func open(t testing.TB, o webhook.Options) *webhook.Sink {
 	t.Helper()
-	s, err := webhook.New(o)
-	require.NoError(t, err)
+	s := require.Value(webhook.New(o))(t)
 	webhook.OpenWindow(s)
 	t.Cleanup(func() { s.Close() })
 	return s

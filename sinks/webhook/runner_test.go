@@ -59,11 +59,9 @@ func deliver(t *testing.T, o webhook.Options, batch checkpoint.Batch, events []t
 	}
 	cancel()
 	running.Wait()
-	deadLetters, err := store.Dead(t.Context(), checkpoint.SinkOwner("soc"), "", 1000)
-	require.NoError(t, err)
+	deadLetters := require.Value(store.Dead(t.Context(), checkpoint.SinkOwner("soc"), "", 1000))(t)
 	for _, deadLetter := range deadLetters {
-		e, err := transform.Parse(deadLetter.Body)
-		require.NoError(t, err)
+		e := require.Value(transform.Parse(deadLetter.Body))(t)
 		dead = append(dead, e.ID)
 	}
 	return dead, opened

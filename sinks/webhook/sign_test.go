@@ -36,8 +36,7 @@ type verifier struct {
 }
 
 func startVerifier(t *testing.T, secret string) *verifier {
-	check, err := standardwebhooks.NewWebhook(secret)
-	require.NoError(t, err)
+	check := require.Value(standardwebhooks.NewWebhook(secret))(t)
 	v := new(verifier)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -66,8 +65,7 @@ func startVerifier(t *testing.T, secret string) *verifier {
 
 func template(t *testing.T, text string, asJSON bool) *render.Template {
 	t.Helper()
-	compiled, err := render.Compile(text, asJSON)
-	require.NoError(t, err)
+	compiled := require.Value(render.Compile(text, asJSON))(t)
 	return compiled
 }
 

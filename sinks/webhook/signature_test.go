@@ -14,15 +14,13 @@ import (
 )
 
 func TestTheVectorOfTheSpecification(t *testing.T) {
-	text, err := os.ReadFile("testdata/signature.json")
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile("testdata/signature.json"))(t)
 	var vector struct {
 		Secret, ID, Body, Signature string
 		Timestamp                   int64
 	}
 	require.NoError(t, json.Unmarshal(text, &vector))
-	key, err := ParseSignKey(vector.Secret)
-	require.NoError(t, err)
+	key := require.Value(ParseSignKey(vector.Secret))(t)
 	header := make(http.Header)
 	setSignatures(header, vector.ID, time.Unix(vector.Timestamp, 0), []byte(vector.Body), []SignKey{key})
 	for name, want := range map[string]string{

@@ -128,8 +128,7 @@ func TestAnOverloadedReceiverGetsFewerRequestsAtATime(t *testing.T) {
 				defer server.Close()
 
 				test.options.URL, test.options.Concurrency = "http://receiver.example/", 8
-				s, err := New(test.options)
-				require.NoError(t, err)
+				s := require.Value(New(test.options))(t)
 				defer s.Close()
 				s.transport.DialContext = listener.dial
 				send := func() {

@@ -105,7 +105,6 @@ func TestAuditLog(t *testing.T) {
 
 func mustJSON(t *testing.T, v any) string {
 	t.Helper()
-	b, err := json.Marshal(v)
-	require.NoError(t, err)
+	b := require.Value(json.Marshal(v))(t)
 	return string(b)
 }

@@ -20,11 +20,9 @@ func (c *caller) token(id, secret, form string) (int, map[string]any) {
 	require.NoError(c.t, err)
 	r.SetBasicAuth(id, secret)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := c.client.Do(r)
-	require.NoError(c.t, err)
+	resp := require.Value(c.client.Do(r))(c.t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	require.NoError(c.t, err)
+	b := require.Value(io.ReadAll(resp.Body))(c.t)
 	var body map[string]any
 	if err := json.Unmarshal(b, &body); err != nil {
 		c.t.Fatalf("%v: %s", err, b)

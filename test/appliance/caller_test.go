@@ -42,8 +42,7 @@ func serve(t *testing.T, o standin.Options) (*standin.Appliance, *caller) {
 	a := standin.New(o)
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
-	description, err := openapi.Load(strings.ToLower(cmp.Or(o.Product, "Service")))
-	require.NoError(t, err)
+	description := require.Value(openapi.Load(strings.ToLower(cmp.Or(o.Product, "Service"))))(t)
 	return a, &caller{
 		t: t, appliance: a, description: description, url: server.URL,
 		authorization: "Service apikey=" + standin.DefaultAPIKey, client: server.Client(),

@@ -25,8 +25,7 @@ import (
 func serveTLS(t *testing.T) (c *caller, shown func() []*x509.Certificate) {
 	t.Helper()
 	a, c := serve(t, standin.Options{Host: "sensor.example:8443"})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := require.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := &http.Server{Handler: a, TLSConfig: &tls.Config{GetCertificate: a.GetCertificate}, ReadHeaderTimeout: time.Minute}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.ServeTLS(listener, "", "") }) // it ends when the server is closed
@@ -36,8 +35,7 @@ func serveTLS(t *testing.T) (c *caller, shown func() []*x509.Certificate) {
 	c.url, c.client = "https://"+listener.Addr().String(), &http.Client{Transport: &http.Transport{TLSClientConfig: insecure, DisableKeepAlives: true}}
 	return c, func() []*x509.Certificate {
 		t.Helper()
-		resp, err := c.client.Get(c.url)
-		require.NoError(t, err)
+		resp := require.Value(c.client.Get(c.url))(t)
 		resp.Body.Close()
 		return resp.TLS.PeerCertificates
 	}
@@ -81,8 +79,7 @@ func TestSigningRequests(t *testing.T) {
 		var answer struct{ PEM string }
 		require.NoError(t, json.Unmarshal([]byte(c.want(200, "POST", "/service/sslcert/signingrequest", body).body), &answer))
 		block, _ := pem.Decode([]byte(answer.PEM))
-		made, err := x509.ParseCertificateRequest(block.Bytes)
-		require.NoError(t, err)
+		made := require.Value(x509.ParseCertificateRequest(block.Bytes))(t)
 		if err := made.CheckSignature(); err != nil {
 			t.Error(err)
 		}

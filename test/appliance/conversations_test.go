@@ -24,13 +24,11 @@ var stored = map[string]func() []standin.Detection{
 // text, that it has or lacks a part, its ids, the fields of its object or of the last object
 // in its list. "user NAME ROLES" creates a user, whose name stands before requests of theirs.
 func TestConversations(t *testing.T) {
-	files, err := filepath.Glob("testdata/conversations/*.txt")
-	require.NoError(t, err)
+	files := require.Value(filepath.Glob("testdata/conversations/*.txt"))(t)
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
 		t.Run(name, func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
+			text := require.Value(os.ReadFile(file))(t)
 			a, c := serve(t, standin.Options{})
 			if detections := stored[name]; detections != nil {
 				a.Add(detections()...)
@@ -63,8 +61,7 @@ func converse(c *caller, text string) {
 				by, line = callers[first], rest
 			}
 			parts := append(strings.SplitN(line, " ", 4), "")
-			status, err := strconv.Atoi(parts[0])
-			require.NoError(c.t, err)
+			status := require.Value(strconv.Atoi(parts[0]))(c.t)
 			got = by.want(status, parts[1], parts[2], parts[3])
 		}
 	}

@@ -44,11 +44,9 @@ func TestExplorerIsServed(t *testing.T) {
 	c.want(http.StatusNotFound, "GET", "/explore/explorer.go", "")
 
 	t.Run("without gzip", func(t *testing.T) {
-		r, err := http.NewRequestWithContext(t.Context(), "GET", c.url+explorer.Path+"swagger-ui.css", nil)
-		require.NoError(t, err)
+		r := require.Value(http.NewRequestWithContext(t.Context(), "GET", c.url+explorer.Path+"swagger-ui.css", nil))(t)
 		r.Header.Set("Accept-Encoding", "identity")
-		resp, err := c.client.Do(r)
-		require.NoError(t, err)
+		resp := require.Value(c.client.Do(r))(t)
 		defer resp.Body.Close()
 		if resp.Header.Get("Content-Encoding") != "" || resp.ContentLength < 100_000 {
 			t.Errorf("got %d bytes with the encoding %q", resp.ContentLength, resp.Header.Get("Content-Encoding"))

@@ -29,8 +29,7 @@ func TestHazards(t *testing.T) {
 	}
 	answered := func(t *testing.T, h standin.Hazards) reply {
 		t.Helper()
-		got, err := always(t, h)
-		require.NoError(t, err)
+		got := require.Value(always(t, h))(t)
 		return got
 	}
 
@@ -141,8 +140,7 @@ func TestHazards(t *testing.T) {
 		a.SetHazards(standin.Hazards{WrongDate: 0.3})
 		off := make(map[bool]int)
 		for range 100 {
-			date, err := http.ParseTime(c.want(200, "GET", "/service", "").header.Get("Date"))
-			require.NoError(t, err)
+			date := require.Value(http.ParseTime(c.want(200, "GET", "/service", "").header.Get("Date")))(t)
 			off[date.Sub(a.Clock()).Abs() > time.Minute]++
 		}
 		if off[true] < 10 || off[false] < 40 {

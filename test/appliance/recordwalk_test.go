@@ -19,8 +19,7 @@ import (
 
 // records asks without a network for what a search or a cursor gives.
 func records(t *rapid.T, a *standin.Appliance, path string, body any) recordAnswer {
-	b, err := json.Marshal(body)
-	require.NoError(t, err)
+	b := require.Value(json.Marshal(body))(t)
 	r := httptest.NewRequest("POST", "/api/v1/records/"+path, strings.NewReader(string(b)))
 	r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
 	r.Header.Set("Content-Type", "application/json")

@@ -72,8 +72,7 @@ func TestRoutes(t *testing.T) {
 		require.NoError(t, err)
 		r.Header.Set("Authorization", c.authorization)
 		r.Header.Set("Content-Type", "text/plain")
-		resp, err := c.client.Do(r)
-		require.NoError(t, err)
+		resp := require.Value(c.client.Do(r))(t)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusUnsupportedMediaType {
 			t.Errorf("the status is %d", resp.StatusCode)

@@ -69,16 +69,14 @@ func TestCrossOriginRequests(t *testing.T) {
 	a, c := serve(t, standin.Options{})
 	send := func(method, path, origin string) *http.Response {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, c.url+"/api/v1"+path, nil)
-		require.NoError(t, err)
+		r := require.Value(http.NewRequestWithContext(t.Context(), method, c.url+"/api/v1"+path, nil))(t)
 		r.Header.Set("Origin", origin)
 		if method == http.MethodOptions {
 			r.Header.Set("Access-Control-Request-Method", "PATCH")
 		} else {
 			r.Header.Set("Authorization", c.authorization)
 		}
-		resp, err := c.client.Do(r)
-		require.NoError(t, err)
+		resp := require.Value(c.client.Do(r))(t)
 		resp.Body.Close()
 		return resp
 	}

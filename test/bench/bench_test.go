@@ -79,11 +79,9 @@ func TestSmallBacklogInEveryFormat(t *testing.T) {
 func TestDeliveredBacklogKeepsTheSizeOfTheState(t *testing.T) {
 	slowtest.Skip(t)
 	t.Setenv("TMPDIR", t.TempDir())
-	b, err := newBench(t.Context(), settings{size: 2000}, io.Discard)
-	require.NoError(t, err)
+	b := require.Value(newBench(t.Context(), settings{size: 2000}, io.Discard))(t)
 	defer b.close()
-	rows, err := b.backlog(t.Context(), 2000, 500)
-	require.NoError(t, err)
+	rows := require.Value(b.backlog(t.Context(), 2000, 500))(t)
 	if len(rows) != 5 || rows[3].File != rows[4].File {
 		t.Errorf("rows %+v", rows)
 	}
@@ -96,8 +94,7 @@ func TestDrainByACluster(t *testing.T) {
 	require.NoError(t, err)
 	defer b.close()
 	for name, start := range map[string]starter{"a cluster": b.startCluster, "a bridge alone": b.startAlone} {
-		f, err := b.receiveCluster(t.Context(), allDrains[2], start)
-		require.NoError(t, err)
+		f := require.Value(b.receiveCluster(t.Context(), allDrains[2], start))(t)
 		if f.Seconds <= 0 || f.CPU <= 0 || (f.servers > 0) != (name == "a cluster") {
 			t.Errorf("%s: %+v", name, f)
 		}

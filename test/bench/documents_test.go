@@ -10,8 +10,7 @@ import (
 )
 
 func TestFlagsInDocumentsAreValid(t *testing.T) {
-	documents, err := docs.Read("../..")
-	require.NoError(t, err)
+	documents := require.Value(docs.Read("../.."))(t)
 	found := 0
 	for _, d := range documents {
 		for _, args := range d.Commands("go") {

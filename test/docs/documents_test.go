@@ -21,8 +21,7 @@ const root = "../.."
 // read returns all documents.
 func read(t *testing.T) []docs.Document {
 	t.Helper()
-	documents, err := docs.Read(root)
-	require.NoError(t, err)
+	documents := require.Value(docs.Read(root))(t)
 	if len(documents) < 2 {
 		t.Fatalf("only %d documents were found", len(documents))
 	}
@@ -101,8 +100,7 @@ func TestEveryDocumentIsInTheIndex(t *testing.T) {
 }
 
 func TestEveryMakeTargetExists(t *testing.T) {
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	require.NoError(t, err)
+	makefile := require.Value(os.ReadFile(filepath.Join(root, "Makefile")))(t)
 	var targets []string
 	for _, found := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(string(makefile), -1) {
 		targets = append(targets, found[1])
@@ -170,8 +168,7 @@ func TestEveryLogTextThatIsNamedIsLogged(t *testing.T) {
 }
 
 func TestEveryFileThatIsNamedExists(t *testing.T) {
-	entries, err := os.ReadDir(root)
-	require.NoError(t, err)
+	entries := require.Value(os.ReadDir(root))(t)
 	folders := make(map[string]bool)
 	for _, entry := range entries {
 		folders[entry.Name()] = entry.IsDir()

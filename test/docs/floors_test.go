@@ -73,8 +73,7 @@ func TestNoImportRunsUp(t *testing.T) {
 // readFloors returns the floor of each folder in the table of packages, from 1 at the top.
 func readFloors(t *testing.T) map[string]int {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs/architecture.md"))
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile(filepath.Join(root, "docs/architecture.md")))(t)
 	folder := regexp.MustCompile("`([a-z/]+)`")
 	floors, floor := make(map[string]int), 0
 	for line := range strings.Lines(string(text)) {

@@ -78,8 +78,7 @@ func TestMatches(t *testing.T) {
 
 func TestOutputIsShownBelowItsCommand(t *testing.T) {
 	for _, d := range read(t) {
-		text, err := os.ReadFile(filepath.Join(root, d.Path))
-		require.NoError(t, err)
+		text := require.Value(os.ReadFile(filepath.Join(root, d.Path)))(t)
 		for _, line := range outputsApart(string(text)) {
 			t.Errorf("%s:%d: no test compares this output: put it below its command, in one block of console", d.Path, line)
 		}

@@ -281,8 +281,7 @@ func programs(t *testing.T) string {
 
 func goEnv(t *testing.T, name string) string {
 	t.Helper()
-	value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
-	require.NoError(t, err)
+	value := require.Value(exec.CommandContext(t.Context(), "go", "env", name).Output())(t)
 	return strings.TrimSpace(string(value))
 }
 

@@ -21,16 +21,14 @@ import (
 const top = "../.."
 
 func TestPageIsCurrent(t *testing.T) {
-	want, err := page(t.Context())
-	require.NoError(t, err)
+	want := require.Value(page(t.Context()))(t)
 	if got, err := os.ReadFile(filepath.Join(top, pageFile)); err != nil || !bytes.Equal(got, want) {
 		t.Error(pageFile, "does not: run make reference", err)
 	}
 }
 
 func TestExamplesAreCloudEvents(t *testing.T) {
-	made, err := examples()
-	require.NoError(t, err)
+	made := require.Value(examples())(t)
 	for _, e := range made {
 		t.Run(e.name, func(t *testing.T) {
 			var decoded event.Event

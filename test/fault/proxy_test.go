@@ -28,8 +28,7 @@ func serve(t interface {
 	require.T
 	Cleanup(func())
 }) *server {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := require.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &server{listener: listener, received: make(chan []byte, 16)}
 	s.running.Go(func() {
 		for {
@@ -66,8 +65,7 @@ func proxy(t interface {
 	Error(...any)
 	Cleanup(func())
 }, s *server, plan fault.Plan) *fault.Proxy {
-	p, err := fault.New(s.listener.Addr().String())
-	require.NoError(t, err)
+	p := require.Value(fault.New(s.listener.Addr().String()))(t)
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Error(err)
@@ -81,8 +79,7 @@ func dial(t interface {
 	require.T
 	Cleanup(func())
 }, p *fault.Proxy) *net.TCPConn {
-	c, err := net.Dial("tcp", p.Addr().String())
-	require.NoError(t, err)
+	c := require.Value(net.Dial("tcp", p.Addr().String()))(t)
 	t.Cleanup(func() { c.Close() })
 	return c.(*net.TCPConn)
 }

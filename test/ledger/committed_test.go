@@ -11,8 +11,7 @@ import (
 
 func TestTheJudgeFindsWhatWasCommittedAndDidNotArrive(t *testing.T) {
 	of := func(source, id string) transform.Event {
-		e, err := transform.New(transform.Attributes{ID: id, Source: source, Type: "t"}, []byte(`{}`))
-		require.NoError(t, err)
+		e := require.Value(transform.New(transform.Attributes{ID: id, Source: source, Type: "t"}, []byte(`{}`)))(t)
 		return e
 	}
 	version, between := of("ndrbridge://hq/detections", "1-20"), of("ndrbridge://hq/detections", "1-10")

@@ -42,11 +42,9 @@ func TestClusterKeepsItsDataWhenAServerDies(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	conn, err := nats.Connect(c.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond))
-	require.NoError(t, err)
+	conn := require.Value(nats.Connect(c.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond)))(t)
 	defer conn.Close()
-	js, err := jetstream.New(conn)
-	require.NoError(t, err)
+	js := require.Value(jetstream.New(conn))(t)
 	once := func(call func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()

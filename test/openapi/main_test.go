@@ -10,10 +10,8 @@ import (
 
 func TestTheDescriptionIsUpToDate(t *testing.T) {
 	root := filepath.Join("..", "..")
-	want, err := document(root)
-	require.NoError(t, err)
-	got, err := os.ReadFile(filepath.Join(root, file))
-	require.NoError(t, err)
+	want := require.Value(document(root))(t)
+	got := require.Value(os.ReadFile(filepath.Join(root, file)))(t)
 	if string(got) != string(want) {
 		t.Errorf("%s is outdated: run make reference", file)
 	}

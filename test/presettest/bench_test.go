@@ -27,8 +27,7 @@ func BenchmarkCompose(b *testing.B) {
 			if test.spec.KeyRequired {
 				key = "k"
 			}
-			p, err := test.spec.Open(webhook.PresetSettings{URL: test.url, Key: key})
-			require.NoError(b, err)
+			p := require.Value(test.spec.Open(webhook.PresetSettings{URL: test.url, Key: key}))(b)
 			b.ReportAllocs()
 			size := 0
 			for b.Loop() {

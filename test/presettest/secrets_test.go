@@ -57,11 +57,9 @@ func TestNoErrorOfAPresetShowsASecret(t *testing.T) {
 			defer server.Close()
 			address := server.URL + "/services/collector/sesame-and-more?k=" + url.QueryEscape(key)
 			test.URL = address
-			p, err := test.open(test.PresetSettings)
-			require.NoError(t, err)
+			p := require.Value(test.open(test.PresetSettings))(t)
 			p.RequestsPerSecond = 0
-			s, err := webhook.New(webhook.Options{URL: address, Preset: p})
-			require.NoError(t, err)
+			s := require.Value(webhook.New(webhook.Options{URL: address, Preset: p}))(t)
 			defer s.Close()
 			failures := 0
 			for _, status = range []int{200, 202, 301, 400, 401, 403, 404, 408, 413, 422, 429, 500, 503} {

@@ -25,3 +25,13 @@ func ErrorIs(t T, err, want error) {
 		t.Fatalf("error %v, want %v", err, want)
 	}
 }
+
+// Value returns a function that returns the value, or ends the test if there is an error, so that a call which may
+// fail is written in one expression: content := require.Value(os.ReadFile(path))(t).
+func Value[V any](value V, err error) func(t T) V {
+	return func(t T) V {
+		t.Helper()
+		NoError(t, err)
+		return value
+	}
+}

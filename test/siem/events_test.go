@@ -27,18 +27,15 @@ var encoder = transform.Encoder{Appliance: "hq"}
 // fixture returns the event of a detection of docs/events.md.
 func fixture(t *testing.T, name string, o transform.Observation) transform.Event {
 	t.Helper()
-	object, err := os.ReadFile(filepath.Join("..", "..", "internal", "fixture", "objects", name))
-	require.NoError(t, err)
+	object := require.Value(os.ReadFile(filepath.Join("..", "..", "internal", "fixture", "objects", name)))(t)
 	return detection(t, string(bytes.TrimSpace(object)), o)
 }
 
 func detection(t *testing.T, object string, o transform.Observation) transform.Event {
 	t.Helper()
-	d, err := transform.ParseDetection([]byte(object), false)
-	require.NoError(t, err)
+	d := require.Value(transform.ParseDetection([]byte(object), false))(t)
 	o.Recorded = recorded
-	e, err := encoder.Detection(d, o)
-	require.NoError(t, err)
+	e := require.Value(encoder.Detection(d, o))(t)
 	return e
 }
 
@@ -112,8 +109,7 @@ var kinds = []string{
 
 func quote(t *testing.T, text string) string {
 	t.Helper()
-	b, err := json.Marshal(text)
-	require.NoError(t, err)
+	b := require.Value(json.Marshal(text))(t)
 	return string(b)
 }
 

@@ -103,8 +103,7 @@ var readPage = sync.OnceValues(func() (docs.Document, error) {
 // recipes returns the recipes of the page. Each product has one, and the other way round.
 func recipes(t *testing.T) []*recipe {
 	t.Helper()
-	d, err := readPage()
-	require.NoError(t, err)
+	d := require.Value(readPage())(t)
 	var all []*recipe
 	found := make(map[string]bool)
 	for _, b := range d.Blocks {
@@ -209,8 +208,7 @@ func send(t *testing.T, s sinks.Sink, events []transform.Event) (left []transfor
 func deliver(t *testing.T, r *recipe, events []transform.Event) *received {
 	t.Helper()
 	got := products[r.Name].standIn(t, r)
-	s, err := r.open()
-	require.NoError(t, err)
+	s := require.Value(r.open())(t)
 	defer s.Close()
 	for left := r.prepared(t, events); len(left) > 0; {
 		left = send(t, s, left)
@@ -306,8 +304,7 @@ func TestStandInsRefuseOthers(t *testing.T) {
 			default:
 				r.Webhook.URL = configs.NewURL(r.Webhook.URL.Value() + "x")
 			}
-			s, err := r.open()
-			require.NoError(t, err)
+			s := require.Value(r.open())(t)
 			defer s.Close()
 			if err := s.Send(t.Context(), r.prepared(t, []transform.Event{fixture(t, "small.json", transform.Observation{})})); err == nil {
 				t.Error("the event counts as delivered")

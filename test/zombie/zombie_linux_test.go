@@ -122,8 +122,7 @@ func (s *site) received(t *testing.T) (numbers []int, owners []string) {
 	defer s.mu.Unlock()
 	for _, one := range s.complete {
 		version, owner, _ := strings.Cut(one, " ")
-		number, err := strconv.Atoi(version)
-		require.NoError(t, err)
+		number := require.Value(strconv.Atoi(version))(t)
 		numbers, owners = append(numbers, number), append(owners, owner)
 	}
 	return numbers, owners
@@ -154,8 +153,7 @@ func (s *site) start(t *testing.T, guarded, stops bool, size int) *exec.Cmd {
 func awaitStopped(t *testing.T, pid int) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		require.NoError(t, err)
+		stat := require.Value(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)))(t)
 		if _, state, _ := strings.Cut(string(stat), ") "); strings.HasPrefix(state, "T") {
 			return
 		}
@@ -259,8 +257,7 @@ func count(first, last int) (numbers []int) {
 
 // deliver is the second owner: it delivers the versions from first to the last.
 func deliver(t *testing.T, s *site, first int) {
-	sink, err := webhook.New(webhook.Options{URL: s.URL + "/second"})
-	require.NoError(t, err)
+	sink := require.Value(webhook.New(webhook.Options{URL: s.URL + "/second"}))(t)
 	defer sink.Close()
 	for i := first; i <= versions; i++ {
 		e, err := version(i, 10)

@@ -41,8 +41,7 @@ var (
 
 func readECS(t testing.TB, file string) (s ecsSchema) {
 	t.Helper()
-	b, err := os.ReadFile(file)
-	require.NoError(t, err)
+	b := require.Value(os.ReadFile(file))(t)
 	require.NoError(t, json.Unmarshal(b, &s))
 	return s
 }
@@ -245,7 +244,6 @@ func (s ecsSchema) used(t testing.TB) map[string]bool {
 
 func newECS(t testing.TB) *Encoder {
 	t.Helper()
-	c, err := New(ECS, Options{Version: "1.4.0"})
-	require.NoError(t, err)
+	c := require.Value(New(ECS, Options{Version: "1.4.0"}))(t)
 	return c
 }

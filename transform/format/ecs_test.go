@@ -45,8 +45,7 @@ func TestTheFieldsInTestdataAreThoseOfECS(t *testing.T) {
 				reduced.Fields[name] = field
 			}
 		}
-		b, err := json.MarshalIndent(reduced, "", " ")
-		require.NoError(t, err)
+		b := require.Value(json.MarshalIndent(reduced, "", " "))(t)
 		require.NoError(t, os.WriteFile(usedECS, append(b, '\n'), 0o644))
 	}
 	reduced := readECS(t, usedECS)
@@ -81,8 +80,7 @@ func TestDocumentsOfEachKindInECS(t *testing.T) {
 		if *updateECS {
 			require.NoError(t, os.WriteFile(file, got, 0o644))
 		}
-		want, err := os.ReadFile(file)
-		require.NoError(t, err)
+		want := require.Value(os.ReadFile(file))(t)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s: run go test -update-ecs if this is right:\n%s", file, got)
 		}

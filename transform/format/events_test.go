@@ -40,8 +40,7 @@ var (
 // stand-in appliance; recorded payloads if they are there; and hazards.
 func kinds(t testing.TB) []kind {
 	t.Helper()
-	all, err := allKinds()
-	require.NoError(t, err)
+	all := require.Value(allKinds())(t)
 	return all
 }
 

@@ -129,8 +129,7 @@ func TestSeverityHasOneVocabulary(t *testing.T) {
 	} {
 		d, err := transform.ParseDetection([]byte(`{"id":1,"mod_time":5,"risk_score":`+test.score+`}`), false)
 		require.NoError(t, err)
-		e, err := transform.Encoder{Appliance: "hq"}.Detection(d, transform.Observation{})
-		require.NoError(t, err)
+		e := require.Value(transform.Encoder{Appliance: "hq"}.Detection(d, transform.Observation{}))(t)
 		got := encode(t, table{rows: []row{{"s", from("event.severity"), text}}}, e)
 		if want := `{"s":"` + test.want + `"}`; got != want {
 			t.Errorf("score %s: %s, want %s", test.score, got, want)
@@ -228,8 +227,7 @@ func unescaped(text string) []byte {
 
 func TestEveryEventCanBeEncodedInEveryFormat(t *testing.T) {
 	for _, name := range Names()[1:] {
-		c, err := New(name, Options{Version: "1.4.0"})
-		require.NoError(t, err)
+		c := require.Value(New(name, Options{Version: "1.4.0"}))(t)
 		t.Run(string(name), func(t *testing.T) {
 			for _, k := range kinds(t) {
 				document := c.Encode(k.event).Payload()
@@ -250,15 +248,12 @@ func TestANumberWrittenAsATextIsTheSameInEveryFormat(t *testing.T) {
 		return with(object, texts...)
 	}
 	event := func(object string) transform.Event {
-		d, err := transform.ParseDetection([]byte(object), false)
-		require.NoError(t, err)
-		e, err := hq.Detection(d, created)
-		require.NoError(t, err)
+		d := require.Value(transform.ParseDetection([]byte(object), false))(t)
+		e := require.Value(hq.Detection(d, created))(t)
 		return e
 	}
 	for _, name := range Names()[1:] {
-		c, err := New(name, Options{Version: "1.4.0"})
-		require.NoError(t, err)
+		c := require.Value(New(name, Options{Version: "1.4.0"}))(t)
 		for _, score := range []string{"95", "61", "12"} {
 			object := with(detectionObject, "risk_score", score)
 			want := c.Encode(event(object)).Payload()
@@ -275,8 +270,7 @@ func TestEveryDocumentBeginsWithTheStartOfItsFormat(t *testing.T) {
 		t.Run(string(name), func(t *testing.T) {
 			encode := func(e transform.Event) transform.Event { return e }
 			if name != CloudEvents {
-				encoder, err := New(name, Options{Version: "1.2.3"})
-				require.NoError(t, err)
+				encoder := require.Value(New(name, Options{Version: "1.2.3"}))(t)
 				encode = encoder.Encode
 			}
 			for _, k := range kinds(t) {
@@ -298,8 +292,7 @@ func BenchmarkEncode(b *testing.B) {
 		{"detection", "stand-in/detection 1"}, {"audit", "stand-in/audit 1"}, {"record", "stand-in/record 1"}, {"own", "own/ticket.applied"},
 	}
 	for _, name := range Names()[1:] {
-		c, err := New(name, Options{Version: "1.4.0"})
-		require.NoError(b, err)
+		c := require.Value(New(name, Options{Version: "1.4.0"}))(b)
 		for _, e := range events {
 			event := kindNamed(b, e.kind)
 			b.Run(string(name)+"/"+e.name, func(b *testing.B) {
@@ -339,8 +332,7 @@ func TestAnEncoderKeepsLittleOfALargeEvent(t *testing.T) {
 		"few values":                `{"detection":{"x":1,"participants":[{"role":"offender"}]}}`,
 	} {
 		for _, format := range Names()[1:] {
-			c, err := New(format, Options{})
-			require.NoError(t, err)
+			c := require.Value(New(format, Options{}))(t)
 			c.Encode(event(t, "detections", data))
 			if values := cap(c.s.rest) + cap(c.s.elements); values > 10_000 || len(c.s.names) > 10_000 {
 				t.Errorf("%s in %s: %d values and %d names are kept", name, format, values, len(c.s.names))

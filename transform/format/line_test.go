@@ -63,8 +63,7 @@ var leefTypes = map[string]string{
 // encodeLine returns the line of an event in a format.
 func encodeLine(t testing.TB, n Name, e transform.Event) string {
 	t.Helper()
-	c, err := New(n, Options{Version: "1.2.3"})
-	require.NoError(t, err)
+	c := require.Value(New(n, Options{Version: "1.2.3"}))(t)
 	e = c.Encode(e)
 	if e.ContentType() != "text/plain; charset=utf-8" {
 		t.Errorf("the content type is %s", e.ContentType())
@@ -74,8 +73,7 @@ func encodeLine(t testing.TB, n Name, e transform.Event) string {
 
 func TestEveryLineIsValidAndLosesNothing(t *testing.T) {
 	for _, format := range lineCases {
-		c, err := New(format.name, Options{Version: "1.2.3"})
-		require.NoError(t, err)
+		c := require.Value(New(format.name, Options{Version: "1.2.3"}))(t)
 		for _, k := range kinds(t) {
 			line := string(c.Encode(k.event).Payload())
 			d, err := format.read(line)
@@ -283,8 +281,7 @@ func TestALongTextIsCutAtACharacterAndWholeElsewhere(t *testing.T) {
 	long := strings.Repeat("é", 600)
 	e := event(t, "detections", `{"detection":{"title":"x`+long+`","id":"`+strings.Repeat("1", 41)+`"}}`)
 	for _, format := range lineCases {
-		d, err := format.read(encodeLine(t, format.name, e))
-		require.NoError(t, err)
+		d := require.Value(format.read(encodeLine(t, format.name, e)))(t)
 		title := d.Keys["ndrbridgeTitle"]
 		if format.name == LEEF {
 			title = d.Keys["title"] // which has no limit
@@ -311,8 +308,7 @@ func TestALeftoverHasTheNameOfItsPath(t *testing.T) {
 	}
 	e := event(t, "detections", `{"detection":{"a_b":1,"a.b":[2],"ü":{"x":"\n"},"other":3,"event_type":4}}`)
 	for _, format := range lineCases {
-		d, err := format.read(encodeLine(t, format.name, e))
-		require.NoError(t, err)
+		d := require.Value(format.read(encodeLine(t, format.name, e)))(t)
 		other := `[{"a.b":[2]},{"ü":{"x":"\n"}},{"other":3}`
 		if format.name == CEF {
 			other += `,{"event_type":4}` // ndrbridgeEventType is the event's
@@ -349,8 +345,7 @@ func TestALineShowsThatItsEventWasRedeliveredOrChanged(t *testing.T) {
 			if want[0] != "" {
 				e.Redelivered, e.Repaired, e.Unenriched = true, true, "devices"
 			}
-			d, err := format.read(encodeLine(t, format.name, e))
-			require.NoError(t, err)
+			d := require.Value(format.read(encodeLine(t, format.name, e)))(t)
 			for i, key := range keys {
 				if d.Keys[key] != want[i] {
 					t.Errorf("%s is %q, not %q", key, d.Keys[key], want[i])
@@ -363,8 +358,7 @@ func TestALineShowsThatItsEventWasRedeliveredOrChanged(t *testing.T) {
 func TestALeftoverThatCouldBeTakenForJSONIsQuoted(t *testing.T) {
 	e := event(t, "detections", `{"detection":{"a":"plain = text","b":"\"quoted\"","c":"{1}","d":" space","e":"[x","f":true,"g":1.50}}`)
 	for _, format := range lineCases {
-		d, err := format.read(encodeLine(t, format.name, e))
-		require.NoError(t, err)
+		d := require.Value(format.read(encodeLine(t, format.name, e)))(t)
 		for key, want := range map[string]string{
 			"A": "plain = text", "B": `"\"quoted\""`, "C": `"{1}"`, "D": `" space"`, "E": `"[x"`, "F": "true", "G": "1.50",
 		} {
@@ -384,8 +378,7 @@ func TestPortsBelongToTheParticipantWithTheEndpoint(t *testing.T) {
 	} {
 		e := event(t, "detections", fmt.Sprintf(`{"detection":{"participants":[{"role":"offender","endpoint":%s},{"role":"victim","endpoint":%s}],
 			"properties":{"client_port":50000,"server_port":443}}}`, test.offender, test.victim))
-		d, err := siem.ReadCEF(encodeLine(t, CEF, e))
-		require.NoError(t, err)
+		d := require.Value(siem.ReadCEF(encodeLine(t, CEF, e)))(t)
 		if d.Keys["spt"] != test.source || d.Keys["dpt"] != test.destination {
 			t.Errorf("%s and %s: the ports are %q and %q", test.offender, test.victim, d.Keys["spt"], d.Keys["dpt"])
 		}
@@ -407,10 +400,8 @@ func TestSeveritiesOfLines(t *testing.T) {
 		{"own/sink.skipped", "6", "6"},
 	} {
 		e := kindNamed(t, test.kind)
-		c, err := siem.ReadCEF(encodeLine(t, CEF, e))
-		require.NoError(t, err)
-		l, err := siem.ReadLEEF(encodeLine(t, LEEF, e))
-		require.NoError(t, err)
+		c := require.Value(siem.ReadCEF(encodeLine(t, CEF, e)))(t)
+		l := require.Value(siem.ReadLEEF(encodeLine(t, LEEF, e)))(t)
 		if c.Header[5] != test.cef || l.Keys["sev"] != test.leef {
 			t.Errorf("%s: the severity is %s in CEF and %s in LEEF", test.kind, c.Header[5], l.Keys["sev"])
 		}
@@ -434,8 +425,7 @@ func TestLinesOfEachKind(t *testing.T) {
 			require.NoError(t, os.WriteFile(file, []byte(b.String()), 0o666))
 			continue
 		}
-		want, err := os.ReadFile(file)
-		require.NoError(t, err)
+		want := require.Value(os.ReadFile(file))(t)
 		lines := strings.Split(strings.TrimSuffix(string(want), "\n"), "\n")
 		if len(lines) < 100 {
 			t.Fatalf("%s has only %d lines", file, len(lines))

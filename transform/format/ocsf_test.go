@@ -32,8 +32,7 @@ func officialOCSF(t testing.TB) (*jsonschema.Schema, ocsfSchema) {
 	if _, err := os.Stat(bundle); err != nil {
 		t.Skipf("the official schema is not there: %v", err)
 	}
-	schema, err := jsonschema.NewCompiler().Compile(bundle)
-	require.NoError(t, err)
+	schema := require.Value(jsonschema.NewCompiler().Compile(bundle))(t)
 	return schema, readOCSF(t, filepath.Join(schemaFolder, "ocsf-1.8.0-table.json"))
 }
 
@@ -69,8 +68,7 @@ type ocsfAttribute struct {
 
 func readOCSF(t testing.TB, file string) ocsfSchema {
 	t.Helper()
-	b, err := os.ReadFile(file)
-	require.NoError(t, err)
+	b := require.Value(os.ReadFile(file))(t)
 	var s ocsfSchema
 	require.NoError(t, json.Unmarshal(b, &s))
 	for name, of := range s.Types {
@@ -249,8 +247,7 @@ func ocsfDocument(t testing.TB, c *Encoder, e transform.Event) map[string]any {
 
 func ocsfEncoder(t testing.TB) *Encoder {
 	t.Helper()
-	c, err := New(OCSF, Options{Version: "1.4.0"})
-	require.NoError(t, err)
+	c := require.Value(New(OCSF, Options{Version: "1.4.0"}))(t)
 	return c
 }
 
@@ -520,8 +517,7 @@ const shownVersion = "1.4.0"
 // TestDocumentsOfEachKindInOCSF compares the document of the first event of each kind with that
 // in testdata. UPDATE=1 writes them.
 func TestDocumentsOfEachKindInOCSF(t *testing.T) {
-	c, err := New(OCSF, Options{Version: shownVersion})
-	require.NoError(t, err)
+	c := require.Value(New(OCSF, Options{Version: shownVersion}))(t)
 	for i, p := range c.plans {
 		all := kinds(t)
 		first := slices.IndexFunc(all, func(k kind) bool {
@@ -539,8 +535,7 @@ func TestDocumentsOfEachKindInOCSF(t *testing.T) {
 		if os.Getenv("UPDATE") != "" {
 			require.NoError(t, os.WriteFile(file, got, 0o644))
 		}
-		want, err := os.ReadFile(file)
-		require.NoError(t, err)
+		want := require.Value(os.ReadFile(file))(t)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s: run UPDATE=1 go test ./transform/format if this is right:\n%s", file, got)
 		}

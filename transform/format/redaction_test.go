@@ -58,21 +58,18 @@ func secretive(t *testing.T) (events []kind, values map[string][]string) {
 func TestARedactedValueIsInNoDocument(t *testing.T) {
 	events, values := secretive(t)
 	for field, hidden := range values {
-		redaction, err := transform.ParseRedaction([]string{field})
-		require.NoError(t, err)
+		redaction := require.Value(transform.ParseRedaction([]string{field}))(t)
 		for _, name := range Names() {
 			t.Run(field+" in "+string(name), func(t *testing.T) {
 				encode := func(e transform.Event) transform.Event { return e }
 				if name != CloudEvents {
-					encoder, err := New(name, Options{Version: "1.4.0"})
-					require.NoError(t, err)
+					encoder := require.Value(New(name, Options{Version: "1.4.0"}))(t)
 					encode = encoder.Encode
 				}
 				found := map[string]bool{}
 				for _, k := range events {
 					before := encode(k.event).Payload()
-					redacted, err := redaction.Apply(k.event)
-					require.NoError(t, err)
+					redacted := require.Value(redaction.Apply(k.event))(t)
 					after := encode(redacted).Payload()
 					for _, value := range hidden {
 						found[value] = found[value] || bytes.Contains(before, []byte(value))

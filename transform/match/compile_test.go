@@ -132,8 +132,7 @@ func TestKindsAreThoseOfTheInterface(t *testing.T) {
 		{auditKind, "auditlog.yaml", "AuditEntry"},
 	} {
 		t.Run(test.kind.name, func(t *testing.T) {
-			text, err := os.ReadFile("../../test/appliance/openapi/" + test.file)
-			require.NoError(t, err)
+			text := require.Value(os.ReadFile("../../test/appliance/openapi/" + test.file))(t)
 			var document struct {
 				Components struct {
 					Schemas map[string]struct{ Properties map[string]property }

@@ -23,8 +23,7 @@ func detectionEvent(t testing.TB, object string) transform.Event {
 
 func event(t testing.TB, a transform.Attributes, data string) transform.Event {
 	t.Helper()
-	e, err := transform.New(a, []byte(data))
-	require.NoError(t, err)
+	e := require.Value(transform.New(a, []byte(data)))(t)
 	return e
 }
 
@@ -211,8 +210,7 @@ func TestMatchesOtherStreams(t *testing.T) {
 
 func matches(t *testing.T, expression string, e transform.Event, want bool) {
 	t.Helper()
-	m, err := compile(expression)
-	require.NoError(t, err)
+	m := require.Value(compile(expression))(t)
 	if got, err := m.Matches(e); err != nil || got != want {
 		t.Fatalf("%s gives %v, %v; want %v", expression, got, err, want)
 	}
@@ -272,8 +270,7 @@ func TestAnEvaluationThatTakesTooLongMatches(t *testing.T) {
 		{"a time zone is looked up for each element", `detection.l.exists(x, event.time.getHours("Europe/Berlin") == 25)`, `{"l":` + numbers(8000) + `}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m, err := compile(test.expression)
-			require.NoError(t, err)
+			m := require.Value(compile(test.expression))(t)
 			if wanted, err := m.Matches(detectionEvent(t, test.data)); !wanted || err == nil || !strings.Contains(err.Error(), "too long for this event") {
 				t.Fatalf("%v, %v", wanted, err)
 			}
@@ -334,8 +331,7 @@ func TestWhyNamesTheFirstPartThatIsNotTrue(t *testing.T) {
 		{"a negation is one part", `!(detection.risk_score > 60 && detection.recommended)`, detection, "!(detection.risk_score > 60 && detection.recommended)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			x, err := NewExplainer(test.expression)
-			require.NoError(t, err)
+			x := require.Value(NewExplainer(test.expression))(t)
 			if test.want != "" {
 				test.want = "did not match: " + test.want
 			}
@@ -373,8 +369,7 @@ func BenchmarkMatches(b *testing.B) {
 		{"loop over participants", `detection.participants.exists(p, p.role == "victim" && !p.external)`},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			m, err := Compile(bench.expression)
-			require.NoError(b, err)
+			m := require.Value(Compile(bench.expression))(b)
 			e := detectionEvent(b, twoKilobytes)
 			b.SetBytes(int64(len(e.Data())))
 			b.ReportAllocs()

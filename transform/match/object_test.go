@@ -85,13 +85,11 @@ func FuzzFieldsAreReadOutOfAnyBytes(f *testing.F) {
 	}
 	var matches []*Match
 	for _, expression := range []string{`detection.a == detection.b.c`, `size(detection) > 0`, `detection.a.exists(x, x.b > 1)`, `has(detection.b.c.d)`} {
-		m, err := compile(expression)
-		require.NoError(f, err)
+		m := require.Value(compile(expression))(f)
 		matches = append(matches, m)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		e, err := transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, data)
-		require.NoError(t, err)
+		e := require.Value(transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, data))(t)
 		for _, m := range matches {
 			if wanted, err := m.Matches(e); err != nil && (!wanted || strings.Contains(err.Error(), "internal error")) {
 				t.Fatal(err)

@@ -41,8 +41,7 @@ func TestMatchesAgreesWithFullyDecodedJSON(t *testing.T) {
 		if issues.Err() != nil {
 			t.Fatal(issues.Err())
 		}
-		program, err := env.Program(ast)
-		require.NoError(t, err)
+		program := require.Value(env.Program(ast))(t)
 		value, _, err := program.Eval(decodeWhole(t, data))
 		switch want, decided := value.(types.Bool); {
 		case decided:

@@ -200,8 +200,7 @@ func TestPagesBeyondTheEndOfTheFileAreNotNeededToReadThoseBeforeIt(t *testing.T)
 		pages = append(pages, bytes.Repeat([]byte{byte(id)}, size)...)
 	}
 	require.NoError(t, os.WriteFile(path, pages, Mode))
-	file, err := os.Open(path)
-	require.NoError(t, err)
+	file := require.Value(os.Open(path))(t)
 	defer file.Close()
 	w := &pageWalk{file: file, size: size, pages: 10, next: 1} // pages follow each other
 	for id := uint64(1); id < 3; id++ {

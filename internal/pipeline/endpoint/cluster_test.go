@@ -62,8 +62,7 @@ func TestConnectClusterReadsTheSecretAgain(t *testing.T) {
 			if err := endpoint.CheckCluster(cluster); err != nil {
 				t.Error(err)
 			}
-			conn, err := endpoint.ConnectCluster(t.Context(), cluster, nil, slog.New(slog.DiscardHandler))
-			require.NoError(t, err)
+			conn := require.Value(endpoint.ConnectCluster(t.Context(), cluster, nil, slog.New(slog.DiscardHandler)))(t)
 			defer conn.Close()
 			stop()
 			awaitConnected(t, conn.Conn, false)

@@ -82,8 +82,7 @@ func open(t *testing.T, appliance, sink string) func(*lease.Lease) error {
 	}
 	config, err := configs.Parse("test.yaml", fmt.Appendf(nil, "state: /none/state.db\nappliances: [{name: hq, %s}]\nsinks: [{name: s, %s}]\n", appliance, sink), nil)
 	require.NoError(t, err)
-	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
-	require.NoError(t, err)
+	store := require.Value(checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{}))(t)
 	t.Cleanup(func() { store.Close() })
 	return func(l *lease.Lease) error {
 		if given {

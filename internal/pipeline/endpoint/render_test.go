@@ -134,8 +134,7 @@ func TestRender(t *testing.T) {
 	})
 	t.Run("a sink without preset and template shows CloudEvents", func(t *testing.T) {
 		for _, s := range []configs.Sink{{File: &configs.File{}}, {Webhook: &configs.Webhook{MaxBodyBytes: configs.MiB}}} {
-			r, err := endpoint.NewRenderer(s, "test")
-			require.NoError(t, err)
+			r := require.Value(endpoint.NewRenderer(s, "test"))(t)
 			for request, err := range r.Render(events[:1]) {
 				if err != nil || string(request.Body) != string(events[0].Structured()) {
 					t.Errorf("%s, %v", request.Body, err)
@@ -203,10 +202,8 @@ func TestRenderShowsTheRequestThatOpensATicket(t *testing.T) {
 func renderer(t *testing.T, keys string) *endpoint.Renderer {
 	t.Helper()
 	yaml := "state: /none/state.db\nappliances: [{name: hq, url: https://sensor.example, api_key: key}]\nsinks:\n  - {name: s, " + keys + "}\n"
-	config, err := configs.Parse("test.yaml", []byte(yaml), nil)
-	require.NoError(t, err)
-	r, err := endpoint.NewRenderer(config.Sinks[0], "test")
-	require.NoError(t, err)
+	config := require.Value(configs.Parse("test.yaml", []byte(yaml), nil))(t)
+	r := require.Value(endpoint.NewRenderer(config.Sinks[0], "test"))(t)
 	return r
 }
 
@@ -216,8 +213,7 @@ func detectionEvent(t *testing.T, id, risk int, more ...string) transform.Event 
 	type object map[string]any
 	text, err := json.Marshal(object{"id": id, "mod_time": id, "risk_score": risk, "title": strings.Join(append([]string{"Port scan", strconv.Itoa(id)}, more...), " ")})
 	require.NoError(t, err)
-	d, err := transform.ParseDetection(text, false)
-	require.NoError(t, err)
+	d := require.Value(transform.ParseDetection(text, false))(t)
 	e, err := transform.Encoder{Appliance: "hq"}.Detection(d, transform.Observation{Created: true, Recorded: time.UnixMilli(1)})
 	require.NoError(t, err)
 	return e

@@ -24,10 +24,8 @@ func TestPrepareRedactsBeforeItEncodes(t *testing.T) {
 		{"a document without a field", configs.Sink{Format: "ecs", Redact: []string{"detection.title"}}, `"event"`, "Port scan"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			prepare, err := endpoint.Prepare(test.sink, "1.2.3")
-			require.NoError(t, err)
-			got, err := prepare(e)
-			require.NoError(t, err)
+			prepare := require.Value(endpoint.Prepare(test.sink, "1.2.3"))(t)
+			got := require.Value(prepare(e))(t)
 			if text := string(got.Payload()); !strings.Contains(text, test.with) || strings.Contains(text, test.without) {
 				t.Errorf("%s: %s", got.ContentType(), text)
 			}
@@ -55,8 +53,7 @@ func TestPrepareRedactsBeforeItEncodes(t *testing.T) {
 
 // The workers of a runner prepare events at the same time.
 func TestDocumentsThatAreMadeAtTheSameTime(t *testing.T) {
-	prepare, err := endpoint.Prepare(configs.Sink{Format: "ecs", Redact: []string{"detection.title"}}, "")
-	require.NoError(t, err)
+	prepare := require.Value(endpoint.Prepare(configs.Sink{Format: "ecs", Redact: []string{"detection.title"}}, ""))(t)
 	var workers sync.WaitGroup
 	for w := range 4 {
 		workers.Go(func() {

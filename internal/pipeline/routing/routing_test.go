@@ -33,10 +33,8 @@ func router(t *testing.T, only ...string) *routing.Router {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ndrbridge.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(sinks), 0o600))
-	config, err := configs.Load(configs.Source{Paths: []string{file}, WithoutSecrets: true})
-	require.NoError(t, err)
-	r, err := routing.New(config, "1.2.3", only...)
-	require.NoError(t, err)
+	config := require.Value(configs.Load(configs.Source{Paths: []string{file}, WithoutSecrets: true}))(t)
+	r := require.Value(routing.New(config, "1.2.3", only...))(t)
 	return r
 }
 
@@ -57,8 +55,7 @@ func TestRoute(t *testing.T) {
 		{"no ticket is opened for a detection that has one", fixture.Spec{Name: "detection.created", Set: map[string]any{"ticket_id": "SEC-1"}}, "tickets", routing.Nothing, "only for a detection that has none"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			e, err := r.Fixture(test.spec)
-			require.NoError(t, err)
+			e := require.Value(r.Fixture(test.spec))(t)
 			routes := r.Route(e)
 			i := slices.IndexFunc(routes, func(route routing.Route) bool { return route.Sink == test.sink })
 			if got := routes[i]; got.Result != test.result || !strings.Contains(strings.Join(got.Reasons, "\n"), test.reason) {
@@ -68,8 +65,7 @@ func TestRoute(t *testing.T) {
 	}
 	t.Run("one sink is selected", func(t *testing.T) {
 		r := router(t, "siem")
-		e, err := r.Fixture(fixture.Spec{Name: "heartbeat"})
-		require.NoError(t, err)
+		e := require.Value(r.Fixture(fixture.Spec{Name: "heartbeat"}))(t)
 		if routes := r.Route(e); len(routes) != 1 || routes[0].Sink != "siem" {
 			t.Errorf("%+v", routes)
 		}

@@ -156,8 +156,7 @@ func TestAStopLeavesTheGroupDuringARequest(t *testing.T) {
 func TestARecreatedTopicIsReadFromItsBeginning(t *testing.T) {
 	t.Parallel()
 	cluster, c := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets")), &counter{}
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
-	require.NoError(t, err)
+	client := require.Value(kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...)))(t)
 	defer client.Close()
 	first, _ := numbered(5)
 	produce(t, cluster.ListenAddrs(), recordsOf(first)...)

@@ -23,8 +23,7 @@ import (
 
 func kafkaCluster(t *testing.T, options ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
-	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, options...)...)
-	require.NoError(t, err)
+	c := require.Value(kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, options...)...))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -38,8 +37,7 @@ func kafkaIntake(c *counter, brokers []string, sasl *kafkaconn.SASL) *intake.Kaf
 
 func produce(t *testing.T, brokers []string, records ...*kgo.Record) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic("ndr.tickets"))
-	require.NoError(t, err)
+	client := require.Value(kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic("ndr.tickets")))(t)
 	defer client.Close()
 	require.NoError(t, client.ProduceSync(t.Context(), records...).FirstErr())
 }
@@ -230,8 +228,7 @@ func TestRecordsThatWereDeletedAreSkipped(t *testing.T) {
 	eventually(t, "one is stored", func() bool { return intake.Status().Stored == 1 })
 	stop()
 	produce(t, cluster.ListenAddrs(), recordsOf(bodies[1:])...)
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
-	require.NoError(t, err)
+	client := require.Value(kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...)))(t)
 	defer client.Close()
 	request := kmsg.NewPtrDeleteRecordsRequest()
 	request.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: "ndr.tickets", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: 3}}}}

@@ -131,8 +131,7 @@ func TestWebhooksAreMapped(t *testing.T) {
 }
 
 func TestInvalidJSON(t *testing.T) {
-	receiver, err := webhookintake.New(webhookintake.Options{Mapping: webhookintake.Jira()})
-	require.NoError(t, err)
+	receiver := require.Value(webhookintake.New(webhookintake.Options{Mapping: webhookintake.Jira()}))(t)
 	for _, body := range []string{
 		"", "status=closed", `{"issue": `, `{} {}`,
 		`{"issue": {"key": "SEC-1"}, "issue": {"key": "SEC-2"}}`,     // readers disagree on which counts
@@ -230,8 +229,7 @@ func FuzzMappings(f *testing.F) {
 		webhookintake.Jira().Over(webhookintake.Mapping{Assignee: "issue.fields.assignee.name", DetectionID: "issue.fields.labels.1"}),
 		webhookintake.ServiceNow(), webhookintake.Generic(),
 	} {
-		receiver, err := webhookintake.New(webhookintake.Options{Accounts: []string{"bridge"}, Mapping: m})
-		require.NoError(f, err)
+		receiver := require.Value(webhookintake.New(webhookintake.Options{Accounts: []string{"bridge"}, Mapping: m}))(f)
 		receivers = append(receivers, receiver)
 	}
 	f.Add(jiraBody("jira:issue_updated", "ana", "status resolution", "Done", "done", "Fixed"))

@@ -15,11 +15,9 @@ var encoder = transform.Encoder{Appliance: "hq"}
 var seen = time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
 
 func detection(t require.T, fields string, s transform.Observation) transform.Event {
-	d, err := transform.ParseDetection([]byte(`{"id": 7, "mod_time": 1773480412000`+fields+`}`), false)
-	require.NoError(t, err)
+	d := require.Value(transform.ParseDetection([]byte(`{"id": 7, "mod_time": 1773480412000`+fields+`}`), false))(t)
 	s.Recorded = seen
-	e, err := encoder.Detection(d, s)
-	require.NoError(t, err)
+	e := require.Value(encoder.Detection(d, s))(t)
 	return e
 }
 
@@ -111,12 +109,10 @@ func TestASummaryCountsDetectionsOnceAndNamesTheMostSevere(t *testing.T) {
 	at := func(id, mod, score string) transform.Event {
 		d, err := transform.ParseDetection([]byte(`{"id": `+id+`, "mod_time": `+mod+`, "risk_score": `+score+`, "title": "T`+id+`"}`), false)
 		require.NoError(t, err)
-		e, err := encoder.Detection(d, transform.Observation{Recorded: seen})
-		require.NoError(t, err)
+		e := require.Value(encoder.Detection(d, transform.Observation{Recorded: seen}))(t)
 		return e
 	}
-	gap, err := encoder.AuditGap(transform.AuditGap{Reason: transform.GapPurged}, seen)
-	require.NoError(t, err)
+	gap := require.Value(encoder.AuditGap(transform.AuditGap{Reason: transform.GapPurged}, seen))(t)
 	c := card.Summary([]transform.Event{
 		at("1", "1773480000001", "20"), at("2", "1773480000002", "99"), at("3", "1773480000003", "85"),
 		at("2", "1773480000004", "61"), at("4", "1773480000005", "86"), gap,

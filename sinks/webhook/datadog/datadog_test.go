@@ -103,8 +103,7 @@ func TestDocumentsAreLogs(t *testing.T) {
 
 func TestATimeThatTheIntakeRejectsIsOmitted(t *testing.T) {
 	now := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
-	p, err := openAt(webhook.PresetSettings{Key: "dd-secret-key"}, func() time.Time { return now })
-	require.NoError(t, err)
+	p := require.Value(openAt(webhook.PresetSettings{Key: "dd-secret-key"}, func() time.Time { return now }))(t)
 	for _, test := range []struct {
 		name string
 		age  time.Duration
@@ -121,8 +120,7 @@ func TestATimeThatTheIntakeRejectsIsOmitted(t *testing.T) {
 			e, err := transform.New(transform.Attributes{ID: "1-2", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created",
 				Time: now.Add(-test.age), Appliance: "hq"}, []byte(`{"detection":{"id":1}}`))
 			require.NoError(t, err)
-			request, err := p.Compose([]transform.Event{e})
-			require.NoError(t, err)
+			request := require.Value(p.Compose([]transform.Event{e}))(t)
 			var logs []struct {
 				Timestamp string
 				Event     struct{ Time time.Time }
@@ -218,8 +216,7 @@ func TestKeysAreCheckedAtTheAPIOfTheSite(t *testing.T) {
 		api.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	proxy, err := url.Parse(server.URL)
-	require.NoError(t, err)
+	proxy := require.Value(url.Parse(server.URL))(t)
 	for name, test := range map[string]struct {
 		host, key string
 		want      findingtest.Row

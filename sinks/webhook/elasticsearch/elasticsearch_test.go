@@ -152,8 +152,7 @@ func inECS(url string) (*webhook.Preset, error) {
 // documented returns an event with its ECS document.
 func documented(t testing.TB, e transform.Event) transform.Event {
 	t.Helper()
-	encoder, err := format.New(format.ECS, format.Options{Version: "1.0.0"})
-	require.NoError(t, err)
+	encoder := require.Value(format.New(format.ECS, format.Options{Version: "1.0.0"}))(t)
 	return encoder.Encode(e)
 }
 
@@ -184,8 +183,7 @@ func golden(t *testing.T, file string, text []byte) {
 		require.NoError(t, os.WriteFile(file, text, 0o644))
 		return
 	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
+	want := require.Value(os.ReadFile(file))(t)
 	if !bytes.Equal(text, want) {
 		t.Errorf("the request differs from %s:\n%s", file, text)
 	}

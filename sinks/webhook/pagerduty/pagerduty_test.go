@@ -128,8 +128,7 @@ func TestARedeliveredVersionReopensItsAlertUntilALaterOneResolvesIt(t *testing.T
 func TestASlashBehindTheURLDoesNotCount(t *testing.T) {
 	p := newPager()
 	s := presettest.Serve(t, p.answer)
-	preset, err := Spec().Open(webhook.PresetSettings{URL: s.URL + "/v2/enqueue/", Key: key})
-	require.NoError(t, err)
+	preset := require.Value(Spec().Open(webhook.PresetSettings{URL: s.URL + "/v2/enqueue/", Key: key}))(t)
 	if err := presettest.Send(t, s.URL, preset, presettest.Only(presettest.Events(t))...); err != nil || p.changes == 0 || len(p.alerts) == 0 {
 		t.Errorf("%d changes, %d alerts: %v", p.changes, len(p.alerts), err)
 	}

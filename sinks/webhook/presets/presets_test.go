@@ -56,12 +56,10 @@ func TestTheSampleOfEveryPresetIsValid(t *testing.T) {
 }
 
 func TestEveryPresetIsListed(t *testing.T) {
-	files, err := filepath.Glob("../*/*.go")
-	require.NoError(t, err)
+	files := require.Value(filepath.Glob("../*/*.go"))(t)
 	var described []string
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := require.Value(os.ReadFile(file))(t)
 		if bytes.Contains(text, []byte("\nfunc Spec() webhook.PresetSpec {")) {
 			described = append(described, file)
 		}

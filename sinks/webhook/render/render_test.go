@@ -109,15 +109,13 @@ func TestRenderReportsMistakes(t *testing.T) {
 		{"a text that is too long", `{{json .detection.title}}`, `{"title": "` + strings.Repeat("x", 99) + `"}`, "longer than allowed: 100 bytes"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			template, err := render.Compile(test.template, true)
-			require.NoError(t, err)
+			template := require.Value(render.Compile(test.template, true))(t)
 			if _, err := template.Render(event(t, test.fields), 100); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
 		})
 	}
-	template, err := render.Compile(`{{.detection.title}}`, false)
-	require.NoError(t, err)
+	template := require.Value(render.Compile(`{{.detection.title}}`, false))(t)
 	if _, err := template.Render(event(t, `{"title": "12345"}`), 4); !errors.Is(err, render.ErrTooLong) {
 		t.Errorf("a text that is too long: %v", err)
 	}
@@ -128,10 +126,8 @@ func TestAnyTitleIsTruncatedAndQuoted(t *testing.T) {
 	require.NoError(t, err)
 	rapid.Check(t, func(t *rapid.T) {
 		title := rapid.String().Draw(t, "title")
-		quoted, err := json.Marshal(title)
-		require.NoError(t, err)
-		body, err := template.Render(event(t, `{"title": `+string(quoted)+`}`), 1<<20)
-		require.NoError(t, err)
+		quoted := require.Value(json.Marshal(title))(t)
+		body := require.Value(template.Render(event(t, `{"title": `+string(quoted)+`}`), 1<<20))(t)
 		var got struct{ Text, Whole string }
 		require.NoError(t, json.Unmarshal(body, &got))
 		if got.Whole != title || utf8.RuneCountInString(got.Text) > 10 {

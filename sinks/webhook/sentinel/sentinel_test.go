@@ -32,8 +32,7 @@ func settings(url string) webhook.PresetSettings {
 
 func opened(t testing.TB, s webhook.PresetSettings) *webhook.Preset {
 	t.Helper()
-	p, err := Spec().Open(s)
-	require.NoError(t, err)
+	p := require.Value(Spec().Open(s))(t)
 	return p
 }
 

@@ -22,8 +22,7 @@ import (
 
 func opened(t testing.TB, o webhook.PresetSettings) *webhook.Preset {
 	t.Helper()
-	p, err := Spec().Open(o)
-	require.NoError(t, err)
+	p := require.Value(Spec().Open(o))(t)
 	return p
 }
 

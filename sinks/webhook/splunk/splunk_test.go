@@ -192,8 +192,7 @@ func TestAnEventInAnotherFormatHasASourceTypeOfItsOwn(t *testing.T) {
 	} {
 		t.Run(string(of.name), func(t *testing.T) {
 			s := presettest.Serve(t, func(presettest.Request) presettest.Reply { return code(http.StatusOK, 0, "Success") })
-			p, err := Spec().Open(webhook.PresetSettings{URL: s.URL, Key: token, Format: of.name})
-			require.NoError(t, err)
+			p := require.Value(Spec().Open(webhook.PresetSettings{URL: s.URL, Key: token, Format: of.name}))(t)
 			sample := presettest.Events(t)[0].Event.WithDocument(of.contentType, []byte(of.document))
 			require.NoError(t, presettest.Send(t, s.URL, p, sample))
 			body := s.Requests()[0].Body

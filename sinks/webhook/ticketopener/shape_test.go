@@ -31,8 +31,7 @@ func TestEveryShapeOfADetectionIsAccepted(t *testing.T) {
 			t.Run(kind.Name, func(t *testing.T) {
 				a := kind.Event.Attributes
 				data := strings.NewReplacer(`"ticket_id": 3041`, `"ticket_id": null`, `"ticket_id": "SEC-17"`, `"ticket_id": ""`).Replace(string(kind.Event.Data()))
-				e, err := transform.New(a, []byte(data))
-				require.NoError(t, err)
+				e := require.Value(transform.New(a, []byte(data)))(t)
 				before := len(o.opened())
 				if err := newTicketSink(t, o).send(t, e); err != nil {
 					t.Error(err)
@@ -40,8 +39,7 @@ func TestEveryShapeOfADetectionIsAccepted(t *testing.T) {
 				if kind.Name == "detection-created" && len(o.opened()) != before+1 {
 					t.Errorf("%d tickets, before %d", len(o.opened()), before)
 				}
-				request, err := bare(o.system).Compose([]transform.Event{e})
-				require.NoError(t, err)
+				request := require.Value(bare(o.system).Compose([]transform.Event{e}))(t)
 				presettest.Golden(t, o.name+"-"+kind.Name, request.Body)
 			})
 		}
@@ -60,13 +58,11 @@ func TestEveryShapeOfADetectionIsAccepted(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	event := version(t, 7, 0, "new")
 	jira := func(url string) ticketopener.System {
-		s, err := ticketopener.NewJira(ticketopener.JiraOptions{URL: url, Project: "SEC", Type: "Task"})
-		require.NoError(t, err)
+		s := require.Value(ticketopener.NewJira(ticketopener.JiraOptions{URL: url, Project: "SEC", Type: "Task"}))(t)
 		return s
 	}
 	servicenow := func(url string) ticketopener.System {
-		s, err := ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{URL: url, Table: "incident"})
-		require.NoError(t, err)
+		s := require.Value(ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{URL: url, Table: "incident"}))(t)
 		return s
 	}
 	generic := func(url string) ticketopener.System { return newGeneric(t, url, `{}`, url+"/tickets") }

@@ -129,8 +129,7 @@ func TestEventsThatOpenNoTicket(t *testing.T) {
 	made := func(name string, change func(*transform.Attributes), data string) {
 		a := first.Attributes
 		change(&a)
-		e, err := transform.New(a, []byte(data))
-		require.NoError(t, err)
+		e := require.Value(transform.New(a, []byte(data)))(t)
 		cases = append(cases, presettest.Named{Name: name, Event: e})
 	}
 	made("what the bridge wrote", func(a *transform.Attributes) { a.CausedBy = transform.CausedByWriteback }, string(first.Data()))
@@ -255,10 +254,8 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		for _, o := range systems {
 			p := (&ticketSink{tool: o}).preset()
-			look, err := p.ComposeWithMemory([]transform.Event{event}, [][]byte{nil})
-			require.NoError(t, err)
-			open, err := p.Compose([]transform.Event{event})
-			require.NoError(t, err)
+			look := require.Value(p.ComposeWithMemory([]transform.Event{event}, [][]byte{nil}))(t)
+			open := require.Value(p.Compose([]transform.Event{event}))(t)
 			for _, r := range []webhook.Request{look, open} {
 				a := webhook.Answer{Status: status, Body: []byte(body)}
 				next, err := p.Judge(r, a)

@@ -190,16 +190,14 @@ func startOther(t testing.TB) *tool {
 func newGeneric(t testing.TB, address, body, lookup string) ticketopener.System {
 	t.Helper()
 	compile := func(text string, asJSON bool) *render.Template {
-		template, err := render.Compile(text, asJSON)
-		require.NoError(t, err)
+		template := require.Value(render.Compile(text, asJSON))(t)
 		return template
 	}
 	o := ticketopener.GenericOptions{URL: address, Body: compile(body, true), MaxBodyBytes: 1 << 10, Location: ticketopener.Location{ID: "ticket.number", Page: "ticket.page"}}
 	if lookup != "" {
 		o.Lookup = &ticketopener.Lookup{URL: compile(lookup, false), Location: ticketopener.Location{ID: "tickets.0.number", Page: "tickets.0.page"}}
 	}
-	system, err := ticketopener.NewGeneric(o)
-	require.NoError(t, err)
+	system := require.Value(ticketopener.NewGeneric(o))(t)
 	return system
 }
 

@@ -32,8 +32,7 @@ func allowed(o *openapi.Operation, roles map[string]string) (bool, string) {
 }
 
 func TestEveryOperationRequiresItsPrivileges(t *testing.T) {
-	description, err := openapi.Load("service")
-	require.NoError(t, err)
+	description := require.Value(openapi.Load("service"))(t)
 	for _, o := range description.Operations {
 		if ok, reason := allowed(o, o.Privileges); !ok {
 			t.Errorf("%s with all that it requires: %s", o.Name, reason)
@@ -63,8 +62,7 @@ func TestEveryOperationRequiresItsPrivileges(t *testing.T) {
 
 // Nothing is changed by users without privileges, except their own keys.
 func TestUsersWithoutPrivilegesOnlyRead(t *testing.T) {
-	description, err := openapi.Load("service")
-	require.NoError(t, err)
+	description := require.Value(openapi.Load("service"))(t)
 	var changes []string
 	for _, o := range description.Operations {
 		if ok, _ := allowed(o, nil); ok && o.Changes {

@@ -101,8 +101,7 @@ func TestFilters(t *testing.T) {
 		"one of several VLANs is not a device": {`{"field":"vlan","operator":"in","operand":[]}`, 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, err := parse(t, test.filter)
-			require.NoError(t, err)
+			f := require.Value(parse(t, test.filter))(t)
 			if got := f.Matches(get(test.id)); got != test.want {
 				t.Errorf("it is %t that %s matches device %d: %v", got, test.filter, test.id, get(test.id).Fields)
 			}

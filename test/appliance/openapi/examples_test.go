@@ -10,8 +10,7 @@ import (
 )
 
 func TestExamplesOfBodiesFit(t *testing.T) {
-	d, err := openapi.Load("service")
-	require.NoError(t, err)
+	d := require.Value(openapi.Load("service"))(t)
 	var document struct {
 		Paths map[string]map[string]struct {
 			RequestBody struct {

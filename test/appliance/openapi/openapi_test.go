@@ -16,8 +16,7 @@ import (
 
 func load(t *testing.T, word string) *openapi.Description {
 	t.Helper()
-	d, err := openapi.Load(word)
-	require.NoError(t, err)
+	d := require.Value(openapi.Load(word))(t)
 	return d
 }
 
@@ -62,8 +61,7 @@ func TestRouting(t *testing.T) {
 			if o != nil {
 				name = o.Name
 			}
-			encoded, err := json.Marshal(parameters)
-			require.NoError(t, err)
+			encoded := require.Value(json.Marshal(parameters))(t)
 			if name != test.operation || string(encoded) != test.parameters || strings.Join(allowed, " ") != test.allowed {
 				t.Errorf("found %q %s, allowed %v", name, encoded, allowed)
 			}

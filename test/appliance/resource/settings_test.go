@@ -10,8 +10,7 @@ import (
 )
 
 func TestSettingsThatAreChangedAtOnceAreAllChanged(t *testing.T) {
-	d, err := openapi.Load("service")
-	require.NoError(t, err)
+	d := require.Value(openapi.Load("service"))(t)
 	s := NewSettings("/service/services", Object{})
 	patch := s.Handlers(d)["PATCH /service/services"]
 	var clients sync.WaitGroup
