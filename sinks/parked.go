@@ -18,6 +18,7 @@ type parkedIndex struct {
 	parts   *parts
 
 	mu      sync.Mutex
+	loaded  bool
 	events  []*parkedEvent // in the order of their numbers
 	keys    map[string]int // how many of them have an ordering key
 	changed chan struct{}  // closed and replaced when there are more
@@ -41,7 +42,8 @@ func newParkedIndex(journal Journal, o *Options, parts *parts) *parkedIndex {
 }
 
 // load adds the events that were parked since the last call, or reads all of them if again is
-// set.
+// set; those it knows stay scheduled. The first call finds those of an earlier run, which are due
+// at once.
 func (p *parkedIndex) load(ctx context.Context, again bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,20 +55,28 @@ func (p *parkedIndex) load(ctx context.Context, again bool) error {
 	if err != nil {
 		return err
 	}
-	if again {
-		p.events = nil
-		clear(p.keys)
-	}
 	due := time.Time{}
-	if !again { // they have just failed
+	if p.loaded { // they have just failed
 		due = time.Now().Add(p.o.RetryInitial)
 	}
+	p.loaded = true
+	events := p.events
+	if again {
+		events = nil
+		clear(p.keys)
+	}
 	for _, head := range heads {
-		p.events = append(p.events, &parkedEvent{ParkedHead: head, due: due})
+		e := p.find(head.Number)
+		if e == nil {
+			e = &parkedEvent{due: due}
+		}
+		e.ParkedHead = head
+		events = append(events, e)
 		if head.Order != "" {
 			p.keys[head.Order]++
 		}
 	}
+	p.events = events
 	if len(heads) > 0 {
 		close(p.changed)
 		p.changed = make(chan struct{})

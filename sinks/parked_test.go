@@ -44,3 +44,18 @@ func TestParkedEventsTakeLittleMemory(t *testing.T) {
 		t.Errorf("due are %v", numbers)
 	}
 }
+
+// The workers of a runner begin at the same time, so that one may park an event before another begins.
+func TestAnEventJustParkedIsNotDueOnceAQueueBegins(t *testing.T) {
+	journal := new(parkedHeads)
+	p := newParkedIndex(journal, &Options{RetryInitial: time.Hour}, newParts(0, 0))
+	require.NoError(t, p.load(t.Context(), true))
+	for _, again := range []bool{false, true} { // by the worker that parked it, and by one that begins
+		journal.n++
+		require.NoError(t, p.load(t.Context(), again))
+		require.NoError(t, p.load(t.Context(), true))
+	}
+	if numbers, _, wait, _ := p.due(time.Now(), 10); len(p.events) != 2 || len(numbers) > 0 || wait <= 0 {
+		t.Errorf("of %d events, %v are due, others in %s", len(p.events), numbers, wait)
+	}
+}
