@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -74,6 +76,48 @@ func Rename(path, to string) error {
 	return boltfile.SyncDir(to)
 }
 
+// WriteCopy has write write a temporary file in the folder of path, of mode 0600, and finish change
+// it when it is complete, synced and closed; nil: nothing is changed. Then it gives the file its name,
+// which is durable when WriteCopy returns. It returns the size in bytes.
+func WriteCopy(path string, write func(io.Writer) error, finish func(path string) error) (int64, error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(file.Name()) // fails after the rename
+	err = write(file)
+	if err == nil {
+		err = file.Sync()
+	}
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil && finish != nil {
+		err = finish(file.Name())
+	}
+	if err != nil {
+		return 0, err
+	}
+	info, err := os.Stat(file.Name())
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), Rename(file.Name(), path)
+}
+
+// UnfinishedCopy reports whether a file name is that of a temporary file of WriteCopy, and returns
+// the name that the file would have got; otherwise name itself.
+func UnfinishedCopy(name string) (finished string, is bool) {
+	end := strings.LastIndexByte(name, '.')
+	if end < 1 || name[0] != '.' {
+		return name, false
+	}
+	if _, err := strconv.ParseUint(name[end+1:], 10, 64); err != nil {
+		return name, false
+	}
+	return name[1:end], true
+}
+
 // Backup writes a consistent copy of the state to w, and returns its size. Reads and writes
 // continue meanwhile; a slow w blocks nobody. The copy is a complete state file.
 func (s *Store) Backup(ctx context.Context, w io.Writer) (n int64, err error) {
@@ -107,13 +151,13 @@ func (d *database) Dump(ctx context.Context, pieceBytes int, yield func(record [
 		reached = appliedAt(tx)
 		written := gob.NewEncoder(w)
 		b := boltfile.Builder{Scheme: scheme, PieceBytes: pieceBytes}
-		b.Yield = func(record []byte) error { return cmp.Or(d.checkFree(), written.Encode(record)) }
+		b.Yield = func(record []byte) error { return cmp.Or(d.CheckFree(0), written.Encode(record)) }
 		return b.Dump(tx)
 	}, func(r io.Reader) error {
 		read := gob.NewDecoder(r)
 		var record []byte
 		for {
-			if err := cmp.Or(ctx.Err(), d.checkFree()); err != nil {
+			if err := cmp.Or(ctx.Err(), d.CheckFree(0)); err != nil {
 				return err
 			}
 			if err := read.Decode(&record); err == io.EOF {
@@ -183,15 +227,20 @@ func keep(db *bolt.DB, path string, version int) (string, error) {
 	})
 }
 
-// checkFree returns an error if a dump would take space that states need.
-func (d *database) checkFree() error {
+// errFewBytesFree is wrapped by the errors of CheckFree.
+var errFewBytesFree = errors.New("free disk space")
+
+// CheckFree returns an error unless the disk of the state has space for so many bytes, and for what
+// states need, 128 MiB.
+func (d *database) CheckFree(bytes int64) error {
 	free := fileaccess.Free
 	if d.free != nil {
 		free = d.free
 	}
 	folder := filepath.Dir(d.path)
-	if bytes, known := free(folder); known && bytes < dumpReserve {
-		return fmt.Errorf("%d MiB are free in %s, and %d MiB are kept for the states: free disk space", bytes>>20, folder, dumpReserve>>20)
+	if left, known := free(folder); known && left < uint64(bytes)+dumpReserve {
+		return fmt.Errorf("%d MiB are free in %s, and %d MiB are needed, because %d MiB are kept for the states: %w",
+			left>>20, folder, (bytes+dumpReserve)>>20, dumpReserve>>20, errFewBytesFree)
 	}
 	return nil
 }

@@ -74,3 +74,25 @@ func TestADumpStopsBeforeTheDiskIsFull(t *testing.T) {
 		})
 	}
 }
+
+func TestSpaceForACopyOfTheState(t *testing.T) {
+	r := openReplica(t, statePath(t))
+	known := true
+	r.SetFree(func(string) (uint64, bool) { return 200 << 20, known })
+	require.NoError(t, r.CheckFree(72<<20))
+	if err := r.CheckFree(73 << 20); err == nil || !strings.Contains(err.Error(), "200 MiB are free") || !strings.Contains(err.Error(), "201 MiB are needed") {
+		t.Errorf("one MiB more: %v", err)
+	}
+	known = false
+	require.NoError(t, r.CheckFree(1<<40))
+}
+
+func TestNamesOfUnfinishedCopies(t *testing.T) {
+	for name, finished := range map[string]string{ // empty: it is none
+		".state.db.123": "state.db", "state.db": "", ".state.db.swp": "", ".state.db": "", ".1": "", "state.db.1": "", "": "",
+	} {
+		if got, is := checkpoint.UnfinishedCopy(name); is != (finished != "") || is && got != finished || !is && got != name {
+			t.Errorf("%s: %q, %v", name, got, is)
+		}
+	}
+}

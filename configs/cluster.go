@@ -32,6 +32,30 @@ type Cluster struct {
 	// Lease is how long a member may work after its last write to NATS. If it fails, another
 	// one takes over after a quarter more than this.
 	Lease Duration `yaml:"lease" default:"6s" min:"2s"`
+	// Archive configures archives of the state, which the owner writes: copies as those of
+	// ndrbridge state backup, from which ndrbridge cluster recover --from continues if NATS and all
+	// members are lost. Absent: none.
+	Archive *Archive `yaml:"archive"`
+}
+
+// Archive configures archives of the cluster's state. The owner writes the next one when the newest
+// in its folder is older than every.
+//
+//	cluster:
+//	  name: prod
+//	  nats:
+//	    url: nats://nats-1.example:4222,nats://nats-2.example:4222,nats://nats-3.example:4222
+//	  archive:
+//	    folder: /mnt/backups/ndrbridge
+type Archive struct {
+	// Folder is the path of an existing folder, best on another machine, and the same one for all
+	// members. The files are named ndrbridge-NAME-TIME.db, with the cluster's name and the time in
+	// UTC; other files in the folder stay.
+	Folder string `yaml:"folder" required:"true"`
+	// Every is how often an archive is written.
+	Every Duration `yaml:"every" default:"24h" min:"1m"`
+	// Keep is the number of archives that are kept, the newest ones.
+	Keep int `yaml:"keep" default:"7" min:"1"`
 }
 
 // Enabled reports whether the bridge is a member of a cluster. c may be nil.

@@ -27,6 +27,9 @@ func TestErrorsOfACluster(t *testing.T) {
 		{"no replicas", inCluster(", replicas: 0"), []string{"cluster.replicas: is 0; it must be between 1 and 5"}},
 		{"too many replicas", inCluster(", replicas: 6"), []string{"cluster.replicas: is 6"}},
 		{"a short lease", inCluster(", lease: 1999ms"), []string{"cluster.lease: is 1.999s; it must be at least 2s"}},
+		{"archives without a folder", inCluster(", archive: {keep: 1}"), []string{"cluster.archive.folder: is missing"}},
+		{"archives too often", inCluster(", archive: {folder: /a, every: 59s}"), []string{"cluster.archive.every: is 59s; it must be at least 1m"}},
+		{"archives that are not kept", inCluster(", archive: {folder: /a, keep: 0}"), []string{"cluster.archive.keep: is 0; it must be at least 1"}},
 		{"servers of another scheme", strings.Replace(inCluster(""), "nats://n", "http://n", 1), []string{"cluster.nats.url: has a scheme that cannot be used here"}},
 		{"two forms of authentication", strings.Replace(inCluster(""), `4222"`, `4222", token: t, username: u, password: p`, 1), []string{"cluster.nats: has several forms of authentication: token and username"}},
 		{"a user without a password", strings.Replace(inCluster(""), `4222"`, `4222", username: u`, 1), []string{"cluster.nats.username: is set without password_file"}},
@@ -48,6 +51,13 @@ func TestErrorsOfACluster(t *testing.T) {
 func TestCluster(t *testing.T) {
 	if parse(t, valid).Cluster.Enabled() {
 		t.Error("without cluster, it is enabled")
+	}
+	archived, err := Parse("/etc/f.yaml", []byte(inCluster(", archive: {folder: archives}")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := archived.Cluster.Archive; a.Folder != "/etc/archives" || a.Every.String() != "1d" || a.Keep != 7 {
+		t.Errorf("archives: %+v", a)
 	}
 	c := parse(t, inCluster(""), "NDRBRIDGE_CLUSTER_MEMBER=bridge-1", "NDRBRIDGE_CLUSTER_NATS_TOKEN=sesame").Cluster
 	if !c.Enabled() || c.Name != "prod" || c.Member != "bridge-1" || c.Replicas != 3 || c.Lease.String() != "6s" {

@@ -10,7 +10,7 @@ import (
 func isPath(path string) bool {
 	key, _, _ := strings.Cut(path[strings.LastIndexByte(path, '.')+1:], "[")
 	return strings.HasSuffix(key, fileSuffix) || strings.HasSuffix(key, fileSuffix+"s") ||
-		path == "state" || path == "cluster.nats.embedded.folder" || strings.HasSuffix(path, "].file.path")
+		path == "state" || path == "cluster.nats.embedded.folder" || path == "cluster.archive.folder" || strings.HasSuffix(path, "].file.path")
 }
 
 // within returns the path of a file for one that is relative to folder. An empty path, an

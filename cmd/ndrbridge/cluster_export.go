@@ -68,7 +68,7 @@ func (c *command) export(ctx context.Context, path, from string, force bool) (n 
 	if err := replaceable(path, from, force); err != nil {
 		return 0, err
 	}
-	return writeCopy(path, func(w io.Writer) error { return readCopy(from, w) }, checkpoint.Detach)
+	return checkpoint.WriteCopy(path, func(w io.Writer) error { return readCopy(from, w) }, checkpoint.Detach)
 }
 
 // readCopy writes the copy of a log at path to w. No other process has it open meanwhile.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -70,7 +69,7 @@ ndrbridge cluster export --from.`,
 				if args[0] == "-" {
 					return c.backupToOutput(cmd.Context(), control)
 				}
-				n, err := c.backupToFile(cmd.Context(), control, args[0], force, func(string) error { return nil })
+				n, err := c.backupToFile(cmd.Context(), control, args[0], force, nil)
 				if err != nil {
 					return err
 				}
@@ -95,7 +94,7 @@ func (c *command) backupToOutput(ctx context.Context, control *admin.Client) err
 	return control.Backup(ctx, c.stdout)
 }
 
-// backupToFile writes the copy to a file, as writeCopy does.
+// backupToFile writes the copy to a file, as checkpoint.WriteCopy does.
 func (c *command) backupToFile(ctx context.Context, control *admin.Client, path string, force bool, finish func(path string) error) (n int64, err error) {
 	status, err := control.Status(ctx)
 	if err != nil {
@@ -108,38 +107,13 @@ func (c *command) backupToFile(ctx context.Context, control *admin.Client, path 
 	err = terminal.NewProgress(c.stderr).While(func(time.Duration) string {
 		return fmt.Sprintf("%s of %s written", terminal.Bytes(w.n.Load()), terminal.Bytes(status.State.FileBytes))
 	}, func() error {
-		n, err = writeCopy(path, func(file io.Writer) error {
+		n, err = checkpoint.WriteCopy(path, func(file io.Writer) error {
 			w.w = file
 			return control.Backup(ctx, &w)
 		}, finish)
 		return err
 	})
 	return n, err
-}
-
-// writeCopy has write write a temporary file in the folder of path, and finish change it when it is
-// complete and closed, and renames it to path then. It returns the size in bytes.
-func writeCopy(path string, write func(io.Writer) error, finish func(path string) error) (int64, error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // of mode 0600
-	if err != nil {
-		return 0, err
-	}
-	defer os.Remove(file.Name()) // fails after the rename
-	err = write(file)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = finish(file.Name())
-	}
-	if err != nil {
-		return 0, err
-	}
-	info, err := os.Stat(file.Name())
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), checkpoint.Rename(file.Name(), path)
 }
 
 // replaceable returns an error if a backup must not be written to path.

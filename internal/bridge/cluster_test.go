@@ -29,6 +29,7 @@ type bridges struct {
 	soc        *inbox
 	yaml       string // of all members, without state, cluster and admin
 	login      string // at NATS, further keys of cluster.nats
+	keys       string // further keys of cluster
 }
 
 // clusterMember is a bridge of a cluster.
@@ -82,8 +83,8 @@ func (b *bridges) create(t *testing.T) {
 // configuration returns the configuration of a member that reaches NATS by an address.
 func (b *bridges) configuration(t *testing.T, name, address string) string {
 	listen := loopback.Free(t)
-	return fmt.Sprintf("state: %s\nadmin: {listen: %q, advertise: \"http://%[2]s\"}\ncluster: {name: %[3]s, member: %[4]s, replicas: 1, lease: %s, nats: {url: \"nats://%s\"%s}}\n",
-		filepath.Join(t.TempDir(), "state.db"), listen, b.name, name, b.lease, address, b.login) + b.yaml
+	return fmt.Sprintf("state: %s\nadmin: {listen: %q, advertise: \"http://%[2]s\"}\ncluster: {name: %[3]s, member: %[4]s, replicas: 1, lease: %s, nats: {url: \"nats://%s\"%s}%s}\n",
+		filepath.Join(t.TempDir(), "state.db"), listen, b.name, name, b.lease, address, b.login, b.keys) + b.yaml
 }
 
 // link returns a connection to NATS that can be cut.

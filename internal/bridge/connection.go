@@ -68,6 +68,9 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 		Version: m.options.Version, ConfigHash: m.configHash, URL: func() string { return m.Config().Advertise() },
 		Log: m.options.Log, Metrics: m.metrics,
 	}
+	if a := config.Archive; a != nil {
+		o.Archive = cluster.Archive{Folder: a.Folder, Every: time.Duration(a.Every), Keep: a.Keep}
+	}
 	if m.probe != nil {
 		o.Ill, o.Probe = m.ill, func(ctx context.Context) error { return m.probe(ctx, m.Config()) }
 	}

@@ -239,6 +239,32 @@ func TestABackupContinuesInEmptyNATS(t *testing.T) {
 	}
 }
 
+// TestAnArchiveContinuesInEmptyNATS: with all that was delivered before it.
+func TestAnArchiveContinuesInEmptyNATS(t *testing.T) {
+	t.Parallel()
+	b := newBridges(t, 1, 30)
+	b.lease = 2 * time.Second
+	one := b.join(t, "one")
+	b.judge(t, true)
+	awaitCluster(t, "all acknowledgements", func() bool { return sinkStatus(t, one.control(t), "soc").LagEvents == 0 })
+	one.stop()
+	folder := t.TempDir()
+	b.keys = fmt.Sprintf(", archive: {folder: %q}", folder)
+	two := b.join(t, "two")
+	var archives []string
+	awaitCluster(t, "an archive", func() bool {
+		archives, _ = filepath.Glob(filepath.Join(folder, "ndrbridge-test-*.db"))
+		return len(archives) == 1
+	})
+	two.stop()
+	b.lose(t)
+	_, err := bridge.Recover(t.Context(), parse(t, *two.yaml.Load()), archives[0], confirmed)
+	require.NoError(t, err)
+	b.join(t, "three")
+	b.add(5)
+	b.judge(t, true)
+}
+
 func TestNothingIsRecoveredFromAnEmptyCopy(t *testing.T) {
 	t.Parallel()
 	b := newBridges(t, 1, 1)

@@ -13,7 +13,8 @@ import (
 type Metrics struct {
 	takeovers, fenced, resends prometheus.Counter
 	append                     prometheus.Histogram
-	node                       atomic.Pointer[Node] // nil: it does not run
+	node                       atomic.Pointer[Node]     // nil: it does not run
+	archiver                   atomic.Pointer[archiver] // nil: it writes no archives
 }
 
 func gauge(name, help string) *prometheus.Desc {
@@ -29,6 +30,8 @@ var (
 	logDesc       = gauge("log_bytes", "Bytes of the log behind its last snapshot, as far as this member has seen them.")
 	behindDesc    = gauge("behind", "Messages of the log that this member has yet to apply.")
 	ageDesc       = gauge("snapshot_age_seconds", "Age of the last snapshot, as this member knows it.")
+	archiveDesc   = gauge("archive_timestamp_seconds", "When the newest archive in the owner's folder was written, in seconds since 1970; 0: never, or not known. Absent without cluster.archive.")
+	everyDesc     = gauge("archive_interval_seconds", "How often the owner writes an archive: cluster.archive.every.")
 )
 
 // NewMetrics registers the metrics of a member of a cluster.
@@ -58,7 +61,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{membersDesc, ownerDesc, followingDesc, lostDesc, leaseDesc, logDesc, behindDesc, ageDesc} {
+	for _, d := range []*prometheus.Desc{membersDesc, ownerDesc, followingDesc, lostDesc, leaseDesc, logDesc, behindDesc, ageDesc, archiveDesc, everyDesc} {
 		descs <- d
 	}
 }
@@ -90,6 +93,10 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	set(behindDesc, float64(r.Behind))
 	if !r.Snapshot.IsZero() {
 		set(ageDesc, max(0, n.o.Clock.Wall().Sub(r.Snapshot)).Seconds())
+	}
+	if a := m.archiver.Load(); a != nil {
+		set(archiveDesc, float64(a.newest.Load()))
+		set(everyDesc, a.Every.Seconds())
 	}
 }
 

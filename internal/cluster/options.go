@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"time"
 
@@ -45,6 +46,8 @@ type Options struct {
 	// Probe returns an error unless this member reaches all of that; nil if Ill is nil.
 	Probe func(ctx context.Context) error
 
+	Archive Archive
+
 	// What the other members see of this one.
 	Version         string
 	ConfigHash, URL func() string
@@ -86,6 +89,9 @@ type Ownership struct {
 	// as long as no standby does: without them the log grows for ever. Own runs it beside
 	// the state, and waits for it before it closes the state.
 	Snapshots func(ctx context.Context, state replicated.Dumper)
+	// Archives writes archives with backup, which writes a copy of the state, until ctx is done.
+	// Own runs it beside the state; nil: none are configured.
+	Archives func(ctx context.Context, backup func(ctx context.Context, to io.Writer) error)
 }
 
 const lockWait = time.Second // for an owner's state that is still being closed

@@ -162,10 +162,14 @@ func (n *Node) owning(w *ownership) step {
 			}
 			w.abandon()
 		})
-		err := n.o.Own(running, Ownership{
+		owned := Ownership{
 			Log: w.log, Renew: n.o.Term / 3, Lease: w.lease,
 			Snapshots: func(ctx context.Context, state replicated.Dumper) { n.keepSnapshots(ctx, w, state) },
-		})
+		}
+		if n.o.Archive.Folder != "" {
+			owned.Archives = n.keepArchives
+		}
+		err := n.o.Own(running, owned)
 		stopped := running.Err() != nil // not by itself
 		end()
 		stopping.Wait()

@@ -25,6 +25,10 @@ func (p *Pipeline) Run(ctx context.Context, running func(attributes ...any)) *St
 		snapshots := func(ctx context.Context) { owned.Snapshots(ctx, p.store) }
 		p.parts.start(ctx, &part{name: "the snapshots of the state", tasks: []task{prompt(snapshots)}})
 	}
+	if owned := p.options.Ownership; owned != nil && owned.Archives != nil {
+		archives := func(ctx context.Context) { owned.Archives(ctx, p.archive) }
+		p.parts.start(ctx, &part{name: "the archives of the state", tasks: []task{prompt(archives)}})
+	}
 	streams := 0
 	for _, a := range all.appliances {
 		streams += len(a.streams)

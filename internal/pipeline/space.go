@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -33,6 +34,32 @@ func (p *Pipeline) watchSpace(ctx context.Context) {
 			p.reportLag(ctx, s, stats, behind)
 		}
 	}
+}
+
+// archive writes a copy of the state to w as a backup does, unless that could fill the disk of the
+// state, which the archive may be on.
+func (p *Pipeline) archive(ctx context.Context, w io.Writer) error {
+	stats, err := p.store.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.store.CheckFree(stats.FileBytes); err != nil {
+		return err
+	}
+	return p.Control().Backup(ctx, sparing{w, p.store})
+}
+
+// sparing writes to w unless that could fill the disk of the state.
+type sparing struct {
+	w     io.Writer
+	state *checkpoint.Store
+}
+
+func (s sparing) Write(b []byte) (int, error) {
+	if err := s.state.CheckFree(int64(len(b))); err != nil {
+		return 0, err
+	}
+	return s.w.Write(b)
 }
 
 // fillingSink returns the sink that would fill the journal: the one with the most

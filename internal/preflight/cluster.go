@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/sinks/file"
 	"ndrbridge/sinks/nats"
 )
 
@@ -56,16 +58,28 @@ func checkCluster(ctx context.Context, c *configs.Cluster, o Options) []finding.
 	})
 }
 
-// checkAdvertised returns a warning if no other member of the cluster can reach this one.
-func checkAdvertised(config *configs.Config) []finding.Finding {
-	if !config.Cluster.Enabled() || config.Advertise() != "" {
+// checkMember returns a warning if no other member of the cluster can reach this one, and one if
+// this one could not write archives. Neither prevents a start.
+func checkMember(config *configs.Config) (found []finding.Finding) {
+	if !config.Cluster.Enabled() {
 		return nil
 	}
-	return []finding.Finding{{
-		Step: "admin.advertise", Result: finding.Warning,
-		Detail: "admin.listen is " + config.Admin.Listen + ": the other members cannot pass requests on to this one while it is the owner",
-		Advice: "listen on an address that they can reach, such as 0.0.0.0:9600, or set admin.advertise",
-	}}
+	if config.Advertise() == "" {
+		found = append(found, finding.Finding{
+			Step: "admin.advertise", Result: finding.Warning,
+			Detail: "admin.listen is " + config.Admin.Listen + ": the other members cannot pass requests on to this one while it is the owner",
+			Advice: "listen on an address that they can reach, such as 0.0.0.0:9600, or set admin.advertise",
+		})
+	}
+	if a := config.Cluster.Archive; a != nil {
+		const key = "cluster.archive.folder"
+		f := file.CheckPath(key, filepath.Join(a.Folder, "ndrbridge-"+config.Cluster.Name+".db"), key)[0]
+		if f.Result == finding.Failed {
+			f.Result = finding.Warning
+		}
+		found = append(found, f)
+	}
+	return found
 }
 
 // clusterTrial is a trial of one NATS server of a cluster.

@@ -238,6 +238,16 @@ func TestCheckReportsAMemberThatTheOthersCannotReach(t *testing.T) {
 	}
 }
 
+func TestCheckReportsAFolderThatArchivesCannotBeWrittenTo(t *testing.T) {
+	t.Parallel()
+	yaml := inCluster(t, fmt.Sprintf(`replicas: 1, archive: {folder: %q}, nats: {url: "nats://%s"}`, t.TempDir(), loopback.Closed(t)))
+	const key = "cluster.archive.folder"
+	findingtest.Expect(t, check(t, yaml, 2*time.Second), findingtest.Row{Step: key, Result: finding.OK, Detail: "ndrbridge-prod.db can be written"})
+	findingtest.Expect(t, check(t, strings.Replace(yaml, "folder: \"", "folder: \"/none", 1), 2*time.Second), findingtest.Row{
+		Step: key, Result: finding.Warning, Detail: "the folder /none", Advice: "create it, writable for the user that the bridge runs as",
+	})
+}
+
 func TestCheckDoesNotTryServersThatMembersRun(t *testing.T) {
 	t.Parallel()
 	cert, key := certificate.Files(t, t.TempDir(), "member", certificate.New(t, "a.example", time.Now().Add(time.Hour), nil))

@@ -77,7 +77,7 @@ func Check(ctx context.Context, config *configs.Config, o Options) []finding.Fin
 		})
 	}
 	_ = running.Wait() // trials return findings
-	found := finding.Of(configuration, append(checkSecrets(config), checkAdvertised(config)...))
+	found := finding.Of(configuration, append(checkSecrets(config), checkMember(config)...))
 	found = append(found, ofTarget(settings, "tickets")...) // it is not tried
 	return append(found, slices.Concat(results...)...)
 }

@@ -21,7 +21,7 @@ import (
 // interface, and everything that the parts are made of, such as certificates. It
 // changes nothing and contacts nothing, except a bridge that holds the admin address.
 func CheckSettings(ctx context.Context, config *configs.Config, version string) []finding.Finding {
-	found := finding.Of(configuration, append(checkSecrets(config), checkAdvertised(config)...))
+	found := finding.Of(configuration, append(checkSecrets(config), checkMember(config)...))
 	return append(append(found, checkState(config, true)...), checkParts(ctx, config, version)...)
 }
 
