@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -86,9 +87,7 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, content, 0o600))
 			overwrite(t, path)
 			s, err := checkpoint.Open(path, *o)
-			if !errors.Is(err, want) {
-				t.Errorf("%+v: error %v, want %v", *o, err, want)
-			}
+			assert.ErrorIs(t, err, want, *o)
 			if err == nil {
 				s.Close()
 			}
@@ -122,9 +121,7 @@ func TestFileThatIsCutShortWhileItIsOpenDoesNotEndTheProcess(t *testing.T) {
 	}
 	commit := checkpoint.Commit{Source: source, Expect: []byte("p"), Position: []byte("q"), Events: []transform.Event{newEvent(t, "e", time.Now(), 100)}}
 	for range 2 {
-		if err := s.Commit(t.Context(), commit); !errors.Is(err, checkpoint.ErrDamaged) {
-			t.Errorf("commit: error %v, want ErrDamaged", err)
-		}
+		assert.ErrorIs(t, s.Commit(t.Context(), commit), checkpoint.ErrDamaged, "commit")
 	}
 	require.NoError(t, s.Close())
 }
@@ -148,9 +145,7 @@ func TestStateThatIsOnlyReadIsNotChanged(t *testing.T) {
 	if _, err := s.Backup(context.Background(), &copied); err != nil || copied.Len() == 0 {
 		t.Errorf("backup: %d bytes, %v", copied.Len(), err)
 	}
-	if err := errors.Join(s.Close(), second.Close()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errors.Join(s.Close(), second.Close()))
 	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
 		t.Error("the file was changed")
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -27,9 +28,7 @@ func TestADumpStopsBeforeTheDiskIsFull(t *testing.T) {
 	// the first record.
 	dump := func(t *testing.T, until int, known bool) (checks, before, records int, err error) {
 		r.SetFree(func(folder string) (uint64, bool) {
-			if folder != filepath.Dir(path) {
-				t.Errorf("the free space of %s is asked for", folder)
-			}
+			assert.Equal(t, folder, filepath.Dir(path), "the free space of … is asked for")
 			checks++
 			if checks > until {
 				return little, known

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -81,9 +82,7 @@ func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
 	} {
 		for when, notice := range map[string]func(*testing.T, *checkpoint.Store){
 			"noticed by a write": func(t *testing.T, s *checkpoint.Store) {
-				if err := s.Commit(t.Context(), more(t)); !errors.Is(err, checkpoint.ErrLost) {
-					t.Errorf("error %v, want ErrLost", err)
-				}
+				assert.ErrorIs(t, s.Commit(t.Context(), more(t)), checkpoint.ErrLost)
 			},
 			"noticed while nothing is written": func(*testing.T, *checkpoint.Store) { time.Sleep(time.Minute) },
 			"noticed as it closes": func(t *testing.T, s *checkpoint.Store) {
@@ -125,9 +124,7 @@ func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
 					}
 					saved := open(t, path+test.saved, checkpoint.Options{})
 					wantFilled(t, saved)
-					if err := saved.Commit(t.Context(), more(t)); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, saved.Commit(t.Context(), more(t)))
 				})
 			})
 		}
@@ -187,15 +184,11 @@ func TestFileThatIsCutShortOrOverwrittenWhileItIsOpen(t *testing.T) {
 			if err := s.Err(); !errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), "backup") {
 				t.Errorf("error %v, want ErrDamaged, and what to do", err)
 			}
-			if err := s.Commit(t.Context(), more(t)); !errors.Is(err, checkpoint.ErrDamaged) {
-				t.Errorf("written: %v", err)
-			}
+			assert.ErrorIs(t, s.Commit(t.Context(), more(t)), checkpoint.ErrDamaged, "written")
 			if _, err := s.Read(t.Context(), 0, checkpoint.Batch{}); !errors.Is(err, checkpoint.ErrDamaged) {
 				t.Errorf("read: %v", err)
 			}
-			if err := s.WaitCommands(t.Context(), 1000); !errors.Is(err, checkpoint.ErrDamaged) {
-				t.Errorf("waited for commands: %v", err)
-			}
+			assert.ErrorIs(t, s.WaitCommands(t.Context(), 1000), checkpoint.ErrDamaged, "waited for commands")
 			require.NoError(t, s.Close())
 		})
 	}

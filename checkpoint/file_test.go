@@ -26,22 +26,14 @@ func TestOldEventsAreTrimmedWhileNothingIsWritten(t *testing.T) {
 		}
 		require.NoError(t, s.Commit(ctx, checkpoint.Commit{Source: source, Position: []byte("p"), Events: events}))
 		time.Sleep(70 * time.Minute)
-		if got := held(); got != 3 {
-			t.Fatalf("%d uncommitted events, want 3", got)
-		}
+		require.Equal(t, held(), 3, "uncommitted events")
 		require.NoError(t, s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Cursor: 3}))
 		time.Sleep(time.Second)
-		if got := held(); got != 1 {
-			t.Fatalf("%d events after 70 minutes, want 1", got)
-		}
+		require.Equal(t, held(), 1, "events after 70 minutes")
 		time.Sleep(8 * time.Minute)
-		if got := held(); got != 1 {
-			t.Fatalf("%d events after 78 minutes, want 1", got)
-		}
+		require.Equal(t, held(), 1, "events after 78 minutes")
 		time.Sleep(3 * time.Minute)
-		if got := held(); got != 0 {
-			t.Fatalf("%d events after 81 minutes, want none", got)
-		}
+		require.Equal(t, held(), 0, "events after 81 minutes")
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/process"
 	"ndrbridge/test/require"
 )
@@ -48,9 +49,7 @@ func TestACopyThatCannotFollowItsLogFails(t *testing.T) {
 	require.NoError(t, s.Close())
 	free()
 	r := openReplica(t, path)
-	if offset := r.At().Offset; offset != uint64(records-1) {
-		t.Errorf("the file is at offset %d of %d", offset, records)
-	}
+	assert.Equal(t, r.At().Offset, uint64(records-1), "the file is at offset … of", records)
 	log.follow(t, r)
 	if !bytes.Equal(dumped(t, r), log.made(t)) {
 		t.Error("the file does not lead to what the log holds")

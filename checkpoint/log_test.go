@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -169,9 +170,7 @@ func TestARecordIsInTheLogBeforeItCanBeRead(t *testing.T) {
 	s = open(t, path, checkpoint.Options{Log: logFunc(appending)})
 	c := checkpoint.Commit{Source: source, Position: []byte("p")}
 	require.NoError(t, s.Commit(t.Context(), c))
-	if len(log.after(0)) != 1 {
-		t.Errorf("%d records, want 1", len(log.after(0)))
-	}
+	assert.Equal(t, len(log.after(0)), 1, "records")
 }
 
 type logFunc func([]byte) (checkpoint.Point, error)
@@ -185,12 +184,8 @@ func TestWithoutAChangeNothingIsAppended(t *testing.T) {
 	ctx := t.Context()
 	c := more(t)
 	c.Expect = []byte("wrong")
-	if err := s.Commit(ctx, c); !errors.Is(err, checkpoint.ErrFenced) {
-		t.Error(err)
-	}
-	if err := s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "b": {}}); err != nil {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, s.Commit(ctx, c), checkpoint.ErrFenced)
+	assert.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "b": {}}))
 	if got := len(log.after(0)); got != records {
 		t.Errorf("%d records were appended", got-records)
 	}
@@ -207,9 +202,7 @@ func TestAnIdleStoreRenewsTheLog(t *testing.T) {
 		}
 		want := func(records int) {
 			t.Helper()
-			if got := len(log.after(0)); got != records {
-				t.Fatalf("%d records, want %d", got, records)
-			}
+			require.Equal(t, len(log.after(0)), records, "records")
 		}
 		sleep(time.Millisecond)
 		want(1) // opening it took its time
@@ -230,9 +223,7 @@ func TestAnIdleStoreRenewsTheLog(t *testing.T) {
 		require.NoError(t, s.Close())
 		sleep(time.Minute)
 		want(8)
-		if got := openReplica(t, path).At().Offset; got != 8 {
-			t.Errorf("the file is at offset %d, want 8", got)
-		}
+		assert.Equal(t, openReplica(t, path).At().Offset, 8, "the file is at offset")
 	})
 }
 
@@ -279,9 +270,7 @@ func TestAChangeThatIsTooLargeForTheLogIsRefused(t *testing.T) {
 		t.Errorf("%d records, want %d, or the state was changed", got, records)
 	}
 	small := checkpoint.Commit{Source: source, Expect: []byte("p"), Position: []byte("q")}
-	if err := s.Commit(t.Context(), small); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.Commit(t.Context(), small))
 }
 
 // TestOnlyTheBeginningOfACopyIsSynced: an image of the file as it was when its last sync
@@ -294,9 +283,7 @@ func TestOnlyTheBeginningOfACopyIsSynced(t *testing.T) {
 		expect, position := []byte("p"), []byte("p")
 		for i, synced := range want {
 			require.NoError(t, s.Commit(t.Context(), checkpoint.Commit{Source: source, Expect: expect, Position: position}))
-			if s.Synced() != synced {
-				t.Errorf("commit %d is synced: %t", i+1, s.Synced())
-			}
+			assert.Equal(t, s.Synced(), synced, "commit", i+1, "is synced")
 		}
 	}
 	s := open(t, path, checkpoint.Options{Log: log})
@@ -308,9 +295,7 @@ func TestOnlyTheBeginningOfACopyIsSynced(t *testing.T) {
 	r := openReplica(t, path)
 	for i, synced := range []bool{true, true, false, false} {
 		require.NoError(t, r.Apply([][]byte{nil}, checkpoint.Point{Offset: r.At().Offset + 1}))
-		if r.Synced() != synced {
-			t.Errorf("call %d of Apply is synced: %t", i+1, r.Synced())
-		}
+		assert.Equal(t, r.Synced(), synced, "call", i+1, "of Apply is synced")
 	}
 	if err := r.Close(); err != nil || !r.Synced() {
 		t.Errorf("a replica that is closed is not synced, %v", err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -28,9 +29,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 	wantCopy := func(path string) {
 		t.Helper()
 		info := require.Value(os.Stat(path))(t)
-		if info.Mode().Perm() != 0o600 {
-			t.Errorf("the copy has mode %o, want 600", info.Mode().Perm())
-		}
+		assert.Equal(t, info.Mode().Perm(), 0o600, "the copy has mode")
 		s := open(t, path, checkpoint.Options{ReadOnly: true})
 		wantFilled(t, s)
 		require.NoError(t, s.Close())
@@ -59,9 +58,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 			path := statePath(t)
 			require.NoError(t, os.WriteFile(path, image(t, layout), 0o600))
 			s := open(t, path, checkpoint.Options{})
-			if want := fmt.Sprintf("%s.v%d.bak", path, layout); s.Kept() != want {
-				t.Errorf("it reports the copy %q, want %q", s.Kept(), want)
-			}
+			assert.Equal(t, s.Kept(), fmt.Sprintf("%s.v%d.bak", path, layout), "it reports the copy")
 			wantFilled(t, s)
 			wantQueued(t, s)
 			if _, err := s.Replay(ctx, "a", checkpoint.Period{Since: time.Unix(6, 0)}); err != nil {

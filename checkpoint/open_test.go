@@ -19,6 +19,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -104,9 +105,7 @@ func wantFilled(t *testing.T, s *checkpoint.Store) {
 		t.Errorf("%+v, %v", stats, err)
 	}
 	want := checkpoint.DeadStats{Count: 1, Bytes: 2}
-	if got := stats.DeadLetters[checkpoint.SourceOwner(source)]; got != want {
-		t.Errorf("dead letters %+v, want %+v", got, want)
-	}
+	assert.Equal(t, stats.DeadLetters[checkpoint.SourceOwner(source)], want, "dead letters")
 	records, err := s.Read(ctx, 60, checkpoint.Batch{})
 	if err != nil || len(records) != 1 || records[0].Event.ID != "large" {
 		t.Errorf("the last event: %v, %v", records, err)
@@ -250,9 +249,7 @@ func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
 			if err == nil {
 				t.Fatal("opened, want an error")
 			}
-			if !strings.Contains(err.Error(), "backup") {
-				t.Errorf("%v: does not say what to do", err)
-			}
+			assert.Contains(t, err.Error(), "backup", err, "does not say what to do")
 		})
 	}
 
@@ -368,14 +365,10 @@ func TestFileIsReadableByItsOwnerAlone(t *testing.T) {
 	}
 	path := statePath(t)
 	open(t, path, checkpoint.Options{}).Close()
-	if got := mode(path); got != 0o600 {
-		t.Errorf("a new file has mode %o, want 600", got)
-	}
+	assert.Equal(t, mode(path), 0o600, "a new file has mode")
 	require.NoError(t, os.Chmod(path, 0o664))
 	open(t, path, checkpoint.Options{}).Close()
-	if got := mode(path); got != 0o600 {
-		t.Errorf("an old file has mode %o, want 600", got)
-	}
+	assert.Equal(t, mode(path), 0o600, "an old file has mode")
 	if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 1 {
 		t.Errorf("%v are beside the state, want nothing", names)
 	}

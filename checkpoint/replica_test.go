@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -68,9 +69,7 @@ func TestRecordsThatDoNotLeadFromTheReplica(t *testing.T) {
 			r := openReplica(t, statePath(t))
 			require.NoError(t, r.Apply(records[:n-2], checkpoint.Point{Offset: uint64(n - 2)}))
 			before := dumped(t, r)
-			if err := r.Apply(c.records, checkpoint.Point{Offset: c.offset}); !errors.Is(err, c.want) {
-				t.Errorf("%v, want %v", err, c.want)
-			}
+			assert.ErrorIs(t, r.Apply(c.records, checkpoint.Point{Offset: c.offset}), c.want)
 			if r.At().Offset != uint64(n-2) || !bytes.Equal(dumped(t, r), before) {
 				t.Errorf("the replica was changed; it is at %d", r.At().Offset)
 			}
@@ -140,9 +139,7 @@ func TestAReplicaThatWasNotRestoredCompletelyIsDamaged(t *testing.T) {
 	if _, err := checkpoint.Open(path, checkpoint.Options{Log: log}); !errors.Is(err, checkpoint.ErrDamaged) {
 		t.Errorf("%v, want ErrDamaged", err)
 	}
-	if err := checkpoint.Detach(path); !errors.Is(err, checkpoint.ErrDamaged) {
-		t.Errorf("detached: %v, want ErrDamaged", err)
-	}
+	assert.ErrorIs(t, checkpoint.Detach(path), checkpoint.ErrDamaged, "detached")
 	if _, err := open(t, path, checkpoint.Options{ReadOnly: true}).Dump(t.Context(), 1, nil); !errors.Is(err, checkpoint.ErrDamaged) {
 		t.Errorf("a dump of it: %v, want ErrDamaged", err)
 	}
@@ -196,9 +193,7 @@ func TestDetach(t *testing.T) {
 	_, err = s.Backup(t.Context(), file)
 	require.NoError(t, errors.Join(err, file.Close()))
 	want := dumped(t, s)
-	if err := checkpoint.Detach(path); !errors.Is(err, checkpoint.ErrLocked) {
-		t.Errorf("a state that is open: %v, want ErrLocked", err)
-	}
+	assert.ErrorIs(t, checkpoint.Detach(path), checkpoint.ErrLocked, "a state that is open")
 	require.NoError(t, s.Close())
 	for name, copied := range map[string]string{"a backup": backup, "a copy that was closed": path} {
 		t.Run(name, func(t *testing.T) {
@@ -264,18 +259,14 @@ func TestAReplicaIsDumpedWhileItFollows(t *testing.T) {
 		}
 	})
 	<-yielding
-	if err := s.Commit(t.Context(), more(t)); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.Commit(t.Context(), more(t)))
 	log.follow(t, r)
 	close(applied)
 	wait.Wait()
 	if !bytes.Equal(dumped(t, r), dumped(t, s)) {
 		t.Error("the replica differs from the owner")
 	}
-	if err := errors.Join(r.Close(), r.Close()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errors.Join(r.Close(), r.Close()))
 	_, err := r.Dump(t.Context(), 1, nil)
 	if applied := r.Apply(nil, r.At()); !errors.Is(err, checkpoint.ErrClosed) || !errors.Is(applied, checkpoint.ErrClosed) {
 		t.Errorf("%v, %v, want ErrClosed", err, applied)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 const year = 365 * 24 * time.Hour
@@ -96,9 +97,7 @@ func (b backend) testClockSet(t *testing.T) {
 				s.recordEvent()
 				s.acknowledge("a", 4)
 				if retain > 0 {
-					if got := s.stats().Events; got != 4 {
-						t.Fatalf("%d events are kept, want all", got)
-					}
+					require.Equal(t, s.stats().Events, 4, "events are kept")
 					if got := s.replay("a", s.clock.Now().Add(-time.Hour/2)); got.Last != 4 || got.First != 3 && got.First != 4 && !c.restart {
 						t.Errorf("a replay of half an hour is %+v, want the last two events", got)
 					}

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -139,9 +140,7 @@ func (b backend) testCommandIDs(t *testing.T) {
 	s.must(s.Finish(t.Context(), checkpoint.Outcome{ID: 2, State: checkpoint.CommandApplied, Done: noon}))
 	s.reopen()
 	got = append(got, s.accept(commandFor("hq", "", "SEC-3"))...)
-	if want := []checkpoint.Acceptance{{ID: 1}, {ID: 1, Duplicate: true}, {ID: 2}, {ID: 3}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	assert.DeepEqual(t, got, []checkpoint.Acceptance{{ID: 1}, {ID: 1, Duplicate: true}, {ID: 2}, {ID: 3}})
 	s.must(s.WaitCommands(t.Context(), 2))
 	s.wantCommands(checkpoint.CommandFilter{}, 1, 2, 3)
 	s.wantCommands(checkpoint.CommandFilter{State: checkpoint.CommandPending}, 1, 3)
@@ -285,9 +284,7 @@ func (b backend) testCommandProperties(t *testing.T) {
 			"": func(rt *rapid.T) {
 				listed, err := s.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 1000)
 				s.must(err)
-				if len(listed) != len(m.commands) {
-					rt.Fatalf("%d commands, want %d", len(listed), len(m.commands))
-				}
+				require.Equal(rt, len(listed), len(m.commands), "commands")
 				stats := checkpoint.CommandStats{}
 				for _, got := range listed {
 					if want := m.commands[got.ID]; !reflect.DeepEqual(got, want) {

@@ -1,13 +1,13 @@
 package checkpoint_test
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 )
 
 // testConcurrency lets sources fill a journal that is far too small for them,
@@ -37,9 +37,7 @@ func (b backend) testConcurrency(t *testing.T) {
 					return
 				}
 				stale := c
-				if err := s.Commit(ctx, stale); !errors.Is(err, checkpoint.ErrFenced) {
-					t.Errorf("the same commit again: error %v, want ErrFenced", err)
-				}
+				assert.ErrorIs(t, s.Commit(ctx, stale), checkpoint.ErrFenced, "the same commit again")
 				position = c.Position
 			}
 		})
@@ -105,7 +103,5 @@ func (b backend) testConcurrency(t *testing.T) {
 	close(watching)
 	<-watched
 	s.until("all is trimmed", func() bool { return s.stats().Events == 0 })
-	if last := s.stats().Last; last != total {
-		t.Errorf("the journal ended at %d, want %d", last, total)
-	}
+	assert.Equal(t, s.stats().Last, total, "the journal ended at")
 }

@@ -1,12 +1,12 @@
 package checkpoint_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/transform"
 )
 
@@ -97,9 +97,7 @@ func (b backend) testParked(t *testing.T) {
 			return s.CommitDelivery(t.Context(), d)
 		}
 		s.must(move(2))
-		if err := move(6); !errors.Is(err, checkpoint.ErrParkedFull) {
-			t.Errorf("eight of them: %v, want ErrParkedFull", err)
-		}
+		assert.ErrorIs(t, move(6), checkpoint.ErrParkedFull, "eight of them")
 		s.wantParked("a", "1:1::0 2:2::0")
 		s.must(s.CommitParked(t.Context(), checkpoint.ParkedCommit{Sink: "a", Done: []uint64{1, 2}}))
 	})
@@ -111,9 +109,7 @@ func (b backend) testParked(t *testing.T) {
 			return s.CommitDelivery(t.Context(), checkpoint.Delivery{Sink: "a", Expect: seq - 1, Cursor: seq, Parked: []checkpoint.Parked{parkedOf(seq, made[seq-1], "")}})
 		}
 		s.must(move(1))
-		if err := move(2); !errors.Is(err, checkpoint.ErrParkedFull) {
-			t.Errorf("one more: %v, want ErrParkedFull", err)
-		}
+		assert.ErrorIs(t, move(2), checkpoint.ErrParkedFull, "one more")
 		s.must(s.CommitParked(t.Context(), checkpoint.ParkedCommit{Sink: "a", Done: []uint64{1}}))
 		s.must(move(2))
 	})

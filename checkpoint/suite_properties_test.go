@@ -339,9 +339,7 @@ func (m *machine) check(t *rapid.T) {
 		t.Fatalf("read: %d events, %v, want %d", len(records), err, len(held))
 	}
 	for i, r := range records {
-		if r.Seq != uint64(len(m.events)-len(records)+1+i) {
-			t.Fatalf("event %d is %d. of %d up to %d", r.Seq, i+1, len(records), len(m.events))
-		}
+		require.Equal(t, r.Seq, uint64(len(m.events)-len(records)+1+i), "event … is", i+1, ". of", len(records), "up to", len(m.events))
 		m.wantEvent(t, r)
 	}
 	for _, source := range modelSources {
@@ -350,9 +348,7 @@ func (m *machine) check(t *rapid.T) {
 			t.Fatalf("position of %s: %q, %v, want %q", source, position, err, m.positions[source])
 		}
 	}
-	if len(stats.Sinks) != len(m.cursors) {
-		t.Fatalf("%d sinks, want %d", len(stats.Sinks), len(m.cursors))
-	}
+	require.Equal(t, len(stats.Sinks), len(m.cursors), "sinks")
 	for sink, cursor := range m.cursors {
 		m.checkSink(t, sink, cursor, stats.Sinks[sink])
 	}
@@ -361,9 +357,7 @@ func (m *machine) check(t *rapid.T) {
 			m.dead[o] = map[string]checkpoint.DeadLetter{}
 		}
 	}
-	if len(stats.DeadLetters) != len(m.dead) {
-		t.Fatalf("%d owners of dead letters, want %d", len(stats.DeadLetters), len(m.dead))
-	}
+	require.Equal(t, len(stats.DeadLetters), len(m.dead), "owners of dead letters")
 	for o, deadLetters := range m.dead {
 		m.checkDead(t, o, deadLetters, stats.DeadLetters[o])
 	}
@@ -389,9 +383,7 @@ func (m *machine) checkSink(t *rapid.T, sink string, cursor uint64, got checkpoi
 	if len(ahead) > 0 {
 		want.Oldest = ahead[0].RecordedTime
 	}
-	if got != want {
-		t.Fatalf("%s: %+v, want %+v", sink, got, want)
-	}
+	require.Equal(t, got, want, sink)
 	if at, err := m.s.Cursor(context.Background(), sink); err != nil || at != cursor {
 		t.Fatalf("cursor of %s: %d, %v, want %d", sink, at, err, cursor)
 	}

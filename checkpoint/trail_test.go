@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -20,13 +21,9 @@ func TestTheTrailOfTheLogIsInTheFile(t *testing.T) {
 	}
 	require.NoError(t, s.Close())
 	r := openReplica(t, path)
-	if r.At() != dumped {
-		t.Errorf("the store was closed at %+v, want %+v", r.At(), dumped)
-	}
+	assert.Equal(t, r.At(), dumped, "the store was closed at")
 	want := checkpoint.Point{Offset: r.At().Offset + 1, Trail: "a renewal"}
 	require.NoError(t, r.Apply(nil, want))
 	require.NoError(t, r.Close())
-	if at := openReplica(t, path).At(); at != want {
-		t.Errorf("the replica was closed at %+v, want %+v", at, want)
-	}
+	assert.Equal(t, openReplica(t, path).At(), want, "the replica was closed at")
 }

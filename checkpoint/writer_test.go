@@ -17,6 +17,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"ndrbridge/checkpoint/internal/boltfile"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -109,9 +110,7 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 		s := testStore(t)
 		errs := together(t, s, refuse, first, refuse, second)
 		for i, want := range []error{ErrFenced, nil, ErrFenced, nil} {
-			if !errors.Is(errs[i], want) {
-				t.Errorf("operation %d: error %v, want %v", i, errs[i], want)
-			}
+			assert.ErrorIs(t, errs[i], want, "operation", i)
 		}
 		if got, _ := s.Position(t.Context(), testSource); string(got) != "2" {
 			t.Errorf("position %q, want 2", got)
@@ -122,9 +121,7 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 		broken := errors.New("broken")
 		errs := together(t, s, refuse, first, fail(broken))
 		for i, err := range errs[1:] {
-			if !errors.Is(err, broken) {
-				t.Errorf("operation %d: error %v, want %v", i+1, err, broken)
-			}
+			assert.ErrorIs(t, err, broken, "operation", i+1)
 		}
 		if got, _ := s.Position(t.Context(), testSource); got != nil {
 			t.Errorf("position %q, want none", got)
@@ -146,13 +143,9 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 			return nil
 		}}
 		for i, err := range together(t, s, keyless, first) {
-			if !errors.Is(err, bolterrors.ErrKeyRequired) {
-				t.Errorf("operation %d: error %v, want that of the write", i, err)
-			}
+			assert.ErrorIs(t, err, bolterrors.ErrKeyRequired, "operation", i)
 		}
-		if err := s.do(t.Context(), keyless); !errors.Is(err, bolterrors.ErrKeyRequired) {
-			t.Errorf("alone: error %v, want that of the write", err)
-		}
+		assert.ErrorIs(t, s.do(t.Context(), keyless), bolterrors.ErrKeyRequired, "alone")
 		if got, _ := s.Position(t.Context(), testSource); got != nil {
 			t.Errorf("position %q, want none", got)
 		}
@@ -196,13 +189,9 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 		go func() { done <- s.do(ctx, first) }()
 		waitQueued(s, 1)
 		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v, want the context's", err)
-		}
+		assert.ErrorIs(t, <-done, context.Canceled)
 		close(h.end)
-		if err := <-held; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-held)
 		if got, _ := s.Position(t.Context(), testSource); got != nil {
 			t.Errorf("position %q, want none", got)
 		}
@@ -216,9 +205,7 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 		<-h.begun
 		cancel()
 		close(h.end)
-		if err := <-done; err != nil {
-			t.Errorf("error %v, want none", err)
-		}
+		assert.NoError(t, <-done)
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/assert"
 )
 
 func TestLoadControlForTheAddressAlone(t *testing.T) {
@@ -62,9 +64,7 @@ func TestLoadControl(t *testing.T) {
 			file := writeFile(t, test.file)
 			got, err := LoadControl(Source{Paths: []string{file}, Environ: test.environ}, "state", "admin", "cluster")
 			if test.err != "" {
-				if err == nil || !strings.Contains(err.Error(), test.err) {
-					t.Errorf("%v, want %q", err, test.err)
-				}
+				assert.ErrorContains(t, err, test.err)
 				return
 			}
 			if err != nil || got.Admin.Listen != test.listen || got.State != filepath.Join(filepath.Dir(file), "a.db") {

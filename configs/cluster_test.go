@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/assert"
 )
 
 // inCluster is a file with more keys in its cluster.
@@ -93,16 +95,12 @@ func TestAdvertise(t *testing.T) {
 		{"another port", "listen: ':9700', token: longenough, advertise: 'http://[2001:db8::1]:80'", "http://[2001:db8::1]:80"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := parse(t, "admin: {"+test.admin+"}\n"+inCluster("")).Advertise(); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			assert.Equal(t, parse(t, "admin: {"+test.admin+"}\n"+inCluster("")).Advertise(), test.want)
 		})
 	}
 	t.Run("over TLS", func(t *testing.T) {
 		c := Config{Admin: Admin{Listen: "[::]:9700", TLS: AdminTLS{CertFile: "c"}}}
-		if got, want := c.Advertise(), "https://"+host+":9700"; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		assert.Equal(t, c.Advertise(), "https://"+host+":9700")
 	})
 }
 

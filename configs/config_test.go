@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/assert"
 )
 
 func TestEveryKeyHasAVariableOfItsOwn(t *testing.T) {
@@ -13,9 +15,7 @@ func TestEveryKeyHasAVariableOfItsOwn(t *testing.T) {
 			t.Errorf("a key in %s has no name", path)
 		}
 		variable := variableOf(path)
-		if other := seen[variable]; other != "" {
-			t.Errorf("%s sets both %s and %s", variable, other, path)
-		}
+		assert.Equal(t, seen[variable], "", variable, "sets both … and", path)
 		seen[variable] = path
 	}
 }
@@ -39,8 +39,6 @@ func TestSinkKind(t *testing.T) {
 	for want, s := range map[string]Sink{
 		"kafka": {Kafka: &Kafka{}}, "nats": {NATS: &NATS{}}, "webhook": {Webhook: &Webhook{}}, "syslog": {Syslog: &Syslog{}}, "file": {File: &File{}}, "": {},
 	} {
-		if got := s.Kind(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		assert.Equal(t, s.Kind(), want)
 	}
 }

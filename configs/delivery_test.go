@@ -3,6 +3,8 @@ package configs
 import (
 	"testing"
 	"time"
+
+	"ndrbridge/test/assert"
 )
 
 func TestDeliveryKeyErrors(t *testing.T) {
@@ -26,9 +28,7 @@ func TestDeliveryKeyErrors(t *testing.T) {
 		if s.Poison.Attempts != 2 || time.Duration(s.Poison.After) != 10*time.Minute || s.MaxAttempts != 5 || s.RateLimit != 0.5 || len(s.Redact) != 1 || s.Webhook.Concurrency != 8 || !s.Webhook.Gzip {
 			t.Errorf("%+v", s)
 		}
-		if want := (Lag{MaxAge: Duration(6 * time.Hour), Policy: LagSkip}); s.Lag != want {
-			t.Errorf("lag %+v", s.Lag)
-		}
+		assert.Equal(t, s.Lag, (Lag{MaxAge: Duration(6 * time.Hour), Policy: LagSkip}), "lag")
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 )
 
@@ -77,10 +78,6 @@ func TestEmbeddedServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := other.Cluster.NATS.Embedded.Folder, filepath.Join(folder, "nats"); got != want {
-		t.Errorf("the folder is %s, want %s", got, want)
-	}
-	if c.Hash() != other.Hash() {
-		t.Error("another address and other files of a member change the hash")
-	}
+	assert.Equal(t, other.Cluster.NATS.Embedded.Folder, filepath.Join(folder, "nats"), "the folder is")
+	assert.Equal(t, c.Hash(), other.Hash(), "another address and other files of a member change the hash")
 }

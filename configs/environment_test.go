@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ndrbridge/test/assert"
 )
 
 func TestEnvironmentAlone(t *testing.T) {
@@ -116,9 +118,7 @@ func TestEmptyVariablesAreIgnored(t *testing.T) {
 		"of an item after a gap": "NDRBRIDGE_SINKS_5_NAME=",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if config := parse(t, valid, variable); !reflect.DeepEqual(config, without) {
-				t.Errorf("%+v, want %+v", config, without)
-			}
+			assert.DeepEqual(t, parse(t, valid, variable), without)
 		})
 	}
 }

@@ -1,8 +1,9 @@
 package configs
 
 import (
-	"slices"
 	"testing"
+
+	"ndrbridge/test/assert"
 )
 
 func TestFilesOfASink(t *testing.T) {
@@ -20,9 +21,7 @@ func TestFilesOfASink(t *testing.T) {
 		{"a secret without a file", Sink{Webhook: &Webhook{Auth: WebhookAuth{Bearer: NewSecret("sesame")}}}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := FilesIn(test.sink); !slices.Equal(got, test.want) {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			assert.EqualSlices(t, FilesIn(test.sink), test.want)
 		})
 	}
 }
@@ -40,7 +39,5 @@ func TestFilesThatAReloadReads(t *testing.T) {
 		},
 		Tickets: Tickets{NATS: NATSIntake{NATSLogin: NATSLogin{Token: Secret{File: "token"}}}},
 	}
-	if got, want := c.ReloadedFiles(), []string{"ca.pem", "creds", "template", "token"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	assert.EqualSlices(t, c.ReloadedFiles(), []string{"ca.pem", "creds", "template", "token"})
 }

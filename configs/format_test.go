@@ -5,18 +5,15 @@ import (
 	"testing"
 
 	"ndrbridge/sinks/webhook/presets"
+	"ndrbridge/test/assert"
 	"ndrbridge/transform/format"
 )
 
 func TestFormatsAreThoseOfTheEncoder(t *testing.T) {
 	for _, name := range format.Names() {
-		if got := parse(t, sink(`file: {path: "-"}, format: `+string(name))).Sinks[0].Format; got != string(name) {
-			t.Errorf("%s: %s", name, got)
-		}
+		assert.Equal(t, parse(t, sink(`file: {path: "-"}, format: `+string(name))).Sinks[0].Format, string(name), name)
 	}
-	if got := parse(t, sink(`file: {path: "-"}`)).Sinks[0].Format; got != string(format.CloudEvents) {
-		t.Errorf("without the key the format is %q", got)
-	}
+	assert.Equal(t, parse(t, sink(`file: {path: "-"}`)).Sinks[0].Format, string(format.CloudEvents), "without the key the format is")
 }
 
 func TestFormatIsChecked(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ndrbridge/test/assert"
 )
 
 // valid is the smallest file; the tests put more above it.
@@ -242,9 +244,7 @@ func expectErrors(t *testing.T, file func(text string) string, mistakes []mistak
 	for _, m := range mistakes {
 		t.Run(m.name, func(t *testing.T) {
 			_, err := Parse("f.yaml", []byte(file(m.text)), nil)
-			if err == nil || !strings.Contains(err.Error(), m.want) {
-				t.Errorf("error %v, want one with %q", err, m.want)
-			}
+			assert.ErrorContains(t, err, m.want)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ndrbridge/sinks/webhook/presets"
+	"ndrbridge/test/assert"
 )
 
 func TestPresetsGiveDefaults(t *testing.T) {
@@ -82,9 +83,7 @@ func TestPresetsGiveDefaults(t *testing.T) {
 	}
 	t.Run("the quarter is that of the journal as it is configured", func(t *testing.T) {
 		s := parse(t, "journal: {max_bytes: 100MiB}\n"+sink(`webhook: {preset: slack, url: "https://h"}`)).Sinks[0]
-		if s.Lag.MaxBytes != 25*MiB {
-			t.Errorf("got %s", s.Lag.MaxBytes)
-		}
+		assert.Equal(t, s.Lag.MaxBytes, 25*MiB)
 	})
 	t.Run("a sink other than a webhook has no such defaults", func(t *testing.T) {
 		if s := parse(t, valid).Sinks[0]; s.Lag != (Lag{Policy: LagBlock}) {
@@ -109,9 +108,7 @@ func TestOneEventARequestHasManyRequestsInFlight(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := parse(t, sink(c.keys)).Sinks[0].Webhook.Concurrency; got != c.want {
-				t.Errorf("concurrency %d, want %d", got, c.want)
-			}
+			assert.Equal(t, parse(t, sink(c.keys)).Sinks[0].Webhook.Concurrency, c.want, "concurrency")
 		})
 	}
 }
@@ -126,9 +123,7 @@ func TestOnErrorDefaultDependsOnRedact(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, kind := range []string{`webhook: {url: "https://h.example/x"}`, `file: {path: "-"}`} {
-				if got := parse(t, sink(kind+", "+c.keys)).Sinks[0].OnError; got != c.want {
-					t.Errorf("%s: on_error %q, want %q", kind, got, c.want)
-				}
+				assert.Equal(t, parse(t, sink(kind+", "+c.keys)).Sinks[0].OnError, c.want, kind, "on_")
 			}
 		})
 	}
@@ -172,9 +167,7 @@ func TestPresetsInTheEnvironment(t *testing.T) {
 		"NDRBRIDGE_SINKS_2_WEBHOOK_KEY=k",
 		"NDRBRIDGE_SINKS_2_WEBHOOK_GZIP=false",
 	).Sinks
-	if want := (Lag{MaxAge: Duration(2 * time.Hour), MaxBytes: 512 * MiB, Policy: LagSkip}); sinks[1].Lag != want {
-		t.Errorf("lag %+v", sinks[1].Lag)
-	}
+	assert.Equal(t, sinks[1].Lag, (Lag{MaxAge: Duration(2 * time.Hour), MaxBytes: 512 * MiB, Policy: LagSkip}), "lag")
 	if logs := sinks[2]; logs.Webhook.Gzip || logs.Batch.MaxBytes != 4*MiB {
 		t.Errorf("%+v", logs.Webhook)
 	}

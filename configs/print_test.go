@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"reflect"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"ndrbridge/test/assert"
 )
 
 // secretive holds a secret, with sesame in it, wherever one may be.
@@ -127,9 +128,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 			"url: nats://***@n1:4222,nats://***@n2:4222", "Authorization: '***'",
 			"url: https://***@hooks.example/***?***",
 		} {
-			if !strings.Contains(out, want) {
-				t.Errorf("%q is missing in\n%s", want, out)
-			}
+			assert.Contains(t, out, want)
 		}
 	})
 }
@@ -198,9 +197,7 @@ func TestPrintReadsBackAsTheSame(t *testing.T) {
 			variable := "NDRBRIDGE_APPLIANCES_0_API_KEY_FILE=" + key
 			config := parse(t, text, variable)
 			out := printed(t, config)
-			if again := parse(t, out, variable); !reflect.DeepEqual(config, again) {
-				t.Errorf("became another configuration:\n%s", out)
-			}
+			assert.DeepEqual(t, config, parse(t, out, variable), "became another configuration", out)
 		})
 	}
 }
@@ -238,9 +235,7 @@ func TestURLString(t *testing.T) {
 		{"is empty for an empty one", "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := NewURL(test.url).String(); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
+			assert.Equal(t, NewURL(test.url).String(), test.want)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ndrbridge/configs"
+	"ndrbridge/test/assert"
 )
 
 func TestSecretFiles(t *testing.T) {
@@ -32,15 +33,11 @@ sinks:
 	}
 	var keys []string
 	for _, f := range config.SecretFiles() {
-		if f.Path != file {
-			t.Errorf("%s is %s", f.Key, f.Path)
-		}
+		assert.Equal(t, f.Path, file, f.Key, "is")
 		keys = append(keys, f.Key)
 	}
 	want := []string{"appliances[0].api_key_file", "appliances[0].tls.key_file", "sinks[0].webhook.sign.secret_files[0]", "sinks[1].nats.creds_file"}
-	if !slices.Equal(keys, want) {
-		t.Errorf("%q, want %q", keys, want)
-	}
+	assert.EqualSlices(t, keys, want)
 }
 
 func TestSecretsThatAreWrittenInTheConfiguration(t *testing.T) {

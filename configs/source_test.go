@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ndrbridge/test/assert"
 )
 
 // writeFiles writes the files, named by their paths within folder, and returns the folder.
@@ -62,9 +64,7 @@ func TestFilesOfSource(t *testing.T) {
 			t.Chdir(folder)
 			got, err := Source{Paths: test.paths, Defaults: test.defaults}.Files()
 			if test.err != "" {
-				if err == nil || !strings.Contains(err.Error(), test.err) {
-					t.Errorf("%v, want %s", err, test.err)
-				}
+				assert.ErrorContains(t, err, test.err)
 			} else if err != nil || !slices.Equal(got, test.want) {
 				t.Errorf("%q %v, want %q", got, err, test.want)
 			}
@@ -207,9 +207,7 @@ sinks:
 		{"a path of the environment", config.Sinks[1].File.Path, "other.jsonl"},
 		{"a header", *config.Sinks[2].Webhook.Headers["x_file"].value, "keys"},
 	} {
-		if test.got != test.want {
-			t.Errorf("%s: %q, want %q", test.what, test.got, test.want)
-		}
+		assert.Equal(t, test.got, test.want, test.what)
 	}
 }
 

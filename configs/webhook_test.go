@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/assert"
 )
 
 // Secrets of the form that signatures take, of 24 bytes each.
@@ -56,9 +58,7 @@ func TestWebhookKeyErrors(t *testing.T) {
 	for _, mode := range []string{"binary", "batch"} {
 		t.Run("a template goes with no other mode: "+mode, func(t *testing.T) {
 			_, err := Parse("f.yaml", []byte(sink(`mode: `+mode+`, webhook: {url: "https://h", template: "{}"}`)), nil)
-			if want := at + ".template: sets the body, and so does mode " + mode; err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error %v, want one with %q", err, want)
-			}
+			assert.ErrorContains(t, err, at+".template: sets the body, and so does mode "+mode)
 		})
 	}
 }
@@ -101,9 +101,7 @@ func TestSignaturesMayHaveSeveralSecrets(t *testing.T) {
 			if want := []string{oldSignSecret, newSignSecret}; err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("got %v, %v", got, err)
 			}
-			if files := FilesIn(s); !reflect.DeepEqual(files, []string{file}) {
-				t.Errorf("the files are %v", files)
-			}
+			assert.DeepEqual(t, FilesIn(s), []string{file}, "the files are")
 		})
 	}
 	t.Run("none is printed", func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -24,9 +25,7 @@ import (
 func find(t *testing.T, file, pattern string) string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)`+pattern).FindAllStringSubmatch(read(t, file), -1)
-	if len(found) != 1 {
-		t.Fatalf("%s has %s %d times", file, pattern, len(found))
-	}
+	require.Equal(t, len(found), 1, file, "has", pattern, "… times")
 	return found[0][1]
 }
 
@@ -53,9 +52,7 @@ func TestABridgeIsGivenTimeToStop(t *testing.T) {
 // TestConfigurationErrorsDoNotRestartTheService checks the exit status that ends the
 // restarts, which is that of the main process only.
 func TestConfigurationErrorsDoNotRestartTheService(t *testing.T) {
-	if got := find(t, "systemd/ndrbridge.service", `^RestartPreventExitStatus=(.*)$`); got != "78" {
-		t.Errorf("it is %s", got)
-	}
+	assert.Equal(t, find(t, "systemd/ndrbridge.service", `^RestartPreventExitStatus=(.*)$`), "78", "it is")
 	if strings.Contains(read(t, "systemd/ndrbridge.service"), "\nExecStartPre=") {
 		t.Error("a command runs before the main process, whose failure is repeated")
 	}
@@ -202,9 +199,7 @@ func TestComposeFileMatchesItsConfigurations(t *testing.T) {
 		}
 	}
 	for name, service := range file.Services {
-		if !slices.Equal(service.CapDrop, []string{"ALL"}) {
-			t.Errorf("%s keeps capabilities", name)
-		}
+		assert.EqualSlices(t, service.CapDrop, []string{"ALL"}, name, "keeps capabilities")
 		for _, port := range service.Ports {
 			if !strings.HasPrefix(port, "127.0.0.1:") {
 				t.Errorf("%s publishes %s beyond loopback", name, port)

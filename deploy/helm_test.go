@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ndrbridge/configs"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -84,9 +85,7 @@ func TestTheChartRunsWhatTheManifestsRun(t *testing.T) {
 			continue
 		}
 		compared++
-		if !strings.Contains(chart, normal(line)) {
-			t.Errorf("the chart lacks %q of kubernetes/base/deployment.yaml", line)
-		}
+		assert.Contains(t, chart, normal(line), "the chart lacks", line, "of kubernetes/base/deployment.yaml")
 	}
 	if compared < 20 {
 		t.Errorf("compared only %d lines", compared)

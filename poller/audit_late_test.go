@@ -13,6 +13,8 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 // newWholeLog returns a log that is delivered from its beginning.
@@ -41,9 +43,7 @@ func TestAnEntryThatBecomesVisibleLateIsDelivered(t *testing.T) {
 		w.mustPoll()
 		w.writeMany(1)
 		w.mustPoll()
-		if got := w.arrived(); got != "1 2 3 5 6 4 7" {
-			t.Errorf("arrived %s", got)
-		}
+		assert.Equal(t, w.arrived(), "1 2 3 5 6 4 7", "arrived")
 		w.judgeQuiet()
 	})
 }
@@ -70,9 +70,7 @@ func TestAnEntryBeforeOneWithoutAnIDIsFoundByTheSweep(t *testing.T) {
 		for range 20 {
 			w.mustPoll()
 		}
-		if got := w.arrived(); got != "6 7 4" {
-			t.Errorf("arrived %s", got)
-		}
+		assert.Equal(t, w.arrived(), "6 7 4", "arrived")
 	})
 }
 
@@ -92,9 +90,7 @@ func TestALateEntryWithoutAnIDIsNoOtherLog(t *testing.T) {
 	w.reveal(unreadable, true)
 	w.reveal(late, true)
 	w.mustPoll()
-	if got := w.arrived(); got != "2 4 3 5" {
-		t.Errorf("arrived %s", got)
-	}
+	assert.Equal(t, w.arrived(), "2 4 3 5", "arrived")
 }
 
 func TestTheSweepFindsALateEntryAmongTheFirstOfTheStream(t *testing.T) {
@@ -131,9 +127,7 @@ func TestNeighboursInTheOtherOrderOfIDsDoNotStopTheStream(t *testing.T) {
 		w.mustPoll()
 		w.writeMany(3)
 		w.mustPoll()
-		if got := w.arrived(); got != "1 2 3 4 5 6 7 8" {
-			t.Errorf("arrived %s", got)
-		}
+		assert.Equal(t, w.arrived(), "1 2 3 4 5 6 7 8", "arrived")
 		w.judgeQuiet()
 	})
 }
@@ -370,9 +364,7 @@ func TestALogOfTwoEntriesThatReversedItsOrderIsReadInTheEnd(t *testing.T) {
 	for range 40 {
 		w.mustPoll()
 	}
-	if got := w.arrived(); got != "1 2 3" {
-		t.Errorf("arrived %s", got)
-	}
+	assert.Equal(t, w.arrived(), "1 2 3", "arrived")
 }
 
 func TestASweepDoesNotTakeAnEntryOfAnotherLogForALateOne(t *testing.T) {
@@ -394,9 +386,7 @@ func TestASweepDoesNotTakeAnEntryOfAnotherLogForALateOne(t *testing.T) {
 	for range 3 {
 		w.mustPoll()
 	}
-	if got := w.arrived(); got != "1 2 3 4 5 102 purged:5-102:96" {
-		t.Errorf("arrived %s", got)
-	}
+	assert.Equal(t, w.arrived(), "1 2 3 4 5 102 purged:5-102:96", "arrived")
 }
 
 // TestASweepTakesNothingOfALogWithoutTheLastEntry restarts the log. Its first entry becomes
@@ -422,9 +412,7 @@ func TestASweepTakesNothingOfALogWithoutTheLastEntry(t *testing.T) {
 	}
 	w.mustPoll()
 	w.mustPoll()
-	if got := w.arrived(); got != "1 2 3 4 5 1 restarted:5-1:0" {
-		t.Errorf("arrived %s", got)
-	}
+	assert.Equal(t, w.arrived(), "1 2 3 4 5 1 restarted:5-1:0", "arrived")
 }
 
 func TestASweepFindsALateEntryIfTheServerReturnsFewerEntriesThanRequested(t *testing.T) {
@@ -440,9 +428,7 @@ func TestASweepFindsALateEntryIfTheServerReturnsFewerEntriesThanRequested(t *tes
 		for range 20 {
 			w.mustPoll()
 		}
-		if got := w.arrived(); got != "1 2 3 4 5 6 7 8 9 11 12 10" {
-			t.Errorf("%d in an answer: arrived %s", rows, got)
-		}
+		assert.Equal(t, w.arrived(), "1 2 3 4 5 6 7 8 9 11 12 10", rows, "in an answer: arrived")
 	}
 }
 
@@ -572,9 +558,7 @@ func TestAnOlderStateOfAnAuditLogIsContinued(t *testing.T) {
 				for range 3 {
 					w.mustPoll()
 				}
-				if got := w.arrived(); got != c.want {
-					t.Errorf("arrived %q, want %q", got, c.want)
-				}
+				assert.Equal(t, w.arrived(), c.want, "arrived")
 				v, err := poller.VerifyAudit(t.Context(), w.auditModel, w.state, w.options, time.UnixMilli(1), poller.VerifyReport{
 					Progress: func(string, int, time.Time) {},
 					Found:    func(d poller.Difference) { t.Errorf("verification found %+v", d) },
@@ -607,9 +591,7 @@ func TestTheSweepFindsWhatBecameVisibleBeforeTheOverlap(t *testing.T) {
 		w.reveal(tooEarly, true)
 		w.reveal(late, true)
 		w.mustPoll()
-		if len(w.events) != 139 {
-			t.Fatalf("%d events before the sweep", len(w.events))
-		}
+		require.Equal(t, len(w.events), 139, "events before the sweep")
 		w.clock += w.options.ReconcileEvery.Milliseconds()
 		polls, requests := 0, w.requests
 		for next := poller.Soon; next != poller.Idle; polls++ {
@@ -628,9 +610,7 @@ func TestTheSweepFindsWhatBecameVisibleBeforeTheOverlap(t *testing.T) {
 		if polls < 10 || w.requests-requests > 4*polls {
 			t.Errorf("the sweep took %d polls and %d requests", polls, w.requests-requests)
 		}
-		if got := gathered(t, registry, "ndrbridge_source_reconciled_total"); got != 1 {
-			t.Errorf("%v found", got)
-		}
+		assert.Equal(t, gathered(t, registry, "ndrbridge_source_reconciled_total"), 1, "found")
 		w.judgeQuiet()
 	})
 }

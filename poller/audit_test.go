@@ -16,6 +16,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -100,16 +101,12 @@ func TestAuditLog(t *testing.T) {
 						want += " " + strconv.Itoa(id)
 					}
 				}
-				if got := w.arrived(); got != want {
-					t.Errorf("arrived %s, want %s", got, want)
-				}
+				assert.Equal(t, w.arrived(), want, "arrived")
 				dead := ""
 				for _, d := range w.state.dead {
 					dead += d.Class
 				}
-				if dead != c.dead {
-					t.Errorf("dead letters %q, want %q", dead, c.dead)
-				}
+				assert.Equal(t, dead, c.dead, "dead letters")
 			})
 		}
 	}
@@ -169,9 +166,7 @@ func TestIDsThatNeitherRiseNorFallAreAnError(t *testing.T) {
 		w.log[i], w.log[7-i] = w.log[7-i], w.log[i]
 	}
 	w.log[0], w.log[1], w.log[4], w.log[5] = w.log[4], w.log[5], w.log[0], w.log[1]
-	if err := w.poll(); err == nil || !strings.Contains(err.Error(), "not sorted") {
-		t.Errorf("error %v", err)
-	}
+	assert.ErrorContains(t, w.poll(), "not sorted")
 	if w.state.position != nil {
 		t.Errorf("the position is %s", w.state.position)
 	}
@@ -183,9 +178,7 @@ func TestAnOrderThatTurnsRoundAllTheTimeIsAnError(t *testing.T) {
 	w.mustPoll()
 	w.writeMany(20)
 	w.between = func() { w.oldestFirst = !w.oldestFirst }
-	if err := w.poll(); err == nil || !strings.Contains(err.Error(), "joined safely") {
-		t.Errorf("error %v", err)
-	}
+	assert.ErrorContains(t, w.poll(), "joined safely")
 	w.between = func() {}
 	w.mustPoll()
 	w.judge()
@@ -208,9 +201,7 @@ func TestAuditEntriesAreRememberedAHundredThousandLong(t *testing.T) {
 		w.state.position, _ = json.Marshal(p)
 		w.writeMany(1)
 		w.mustPoll()
-		if n := len(w.state.known); n != c.remembered {
-			t.Errorf("after %d entries %d are remembered, want %d", c.count+1, n, c.remembered)
-		}
+		assert.Equal(t, len(w.state.known), c.remembered, "after", c.count+1, "entries … are remembered")
 	}
 }
 
@@ -251,9 +242,7 @@ func TestARewoundAuditLogIsDeliveredAgain(t *testing.T) {
 			w.writeMany(2)
 			w.mustPoll()
 			w.mustPoll()
-			if got := w.arrived(); got != "31 32 28 29 30 31 32" {
-				t.Errorf("arrived %s", got)
-			}
+			assert.Equal(t, w.arrived(), "31 32 28 29 30 31 32", "arrived")
 			if w.events[2].ID != ids[28] {
 				t.Errorf("the id is %s, and was %s", w.events[2].ID, ids[28])
 			}
@@ -275,9 +264,7 @@ func TestARewoundAuditLogIsDeliveredAgain(t *testing.T) {
 			w := newRead(t)
 			rewind(w, w.log[29].time)
 			w.mustPoll()
-			if got := w.arrived(); got != "30" {
-				t.Errorf("arrived %s", got)
-			}
+			assert.Equal(t, w.arrived(), "30", "arrived")
 			w.events = nil
 			rewind(w, w.log[29].time+1)
 			w.mustPoll()
@@ -300,9 +287,7 @@ func TestARewoundAuditLogIsDeliveredAgain(t *testing.T) {
 			w.mustPoll()
 			w.writeMany(1)
 			w.mustPoll()
-			if got := w.arrived(); got != "31" {
-				t.Errorf("arrived %s", got)
-			}
+			assert.Equal(t, w.arrived(), "31", "arrived")
 		})
 		t.Run("a log that is restored meanwhile is read to its end"+name, func(t *testing.T) {
 			for at := range 12 { // before each of the requests
@@ -419,9 +404,7 @@ func TestTheAuditLogOfAServer(t *testing.T) {
 	poll()
 	poll()
 
-	if len(events) != 21 {
-		t.Fatalf("%d events", len(events))
-	}
+	require.Equal(t, len(events), 21, "events")
 	if e := events[20]; e.ID != "22-1710000000122" || e.Source != "ndrbridge://hq/auditlog" || e.Type != "io.ndrbridge.audit.logged" || e.Time.UnixMilli() != 1_710_000_000_022 {
 		t.Errorf("event %s", e.Structured())
 	}

@@ -18,6 +18,8 @@ import (
 
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -185,9 +187,7 @@ func TestAPageIsEnrichedByOneRequestOfAKind(t *testing.T) {
 	if got != want {
 		t.Errorf("added\n%s\nwant\n%s", got, want)
 	}
-	if asked := d.asked(); asked != "25769803777 99 6, formats" {
-		t.Errorf("asked for %s", asked)
-	}
+	assert.Equal(t, d.asked(), "25769803777 99 6, formats", "asked for")
 	if log.Len() > 0 {
 		t.Errorf("logged %s", log)
 	}
@@ -209,9 +209,7 @@ func TestWhatIsNotAskedForIsNotAdded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDirectory()
 			e, _ := d.enricher(t, test.change)
-			if got := show(e.Enrich(t.Context(), test.page)); got != test.want {
-				t.Errorf("added %s, want %s", got, test.want)
-			}
+			assert.Equal(t, show(e.Enrich(t.Context(), test.page)), test.want, "added")
 			if asked := d.asked(); asked != test.asked {
 				t.Errorf("asked for %s", asked)
 			}
@@ -377,15 +375,9 @@ func TestAnEnrichmentThatFailsIsLeftOutAndNotAskedForAgainForAMinute(t *testing.
 				enrich := func(want, asked string, delay time.Duration) {
 					t.Helper()
 					began := time.Now()
-					if got := show(e.Enrich(t.Context(), page)); got != want {
-						t.Errorf("added %s, want %s", got, want)
-					}
-					if took := time.Since(began); took != delay {
-						t.Errorf("the page was delayed by %s", took)
-					}
-					if got := d.asked(); got != asked {
-						t.Errorf("asked for %q", got)
-					}
+					assert.Equal(t, show(e.Enrich(t.Context(), page)), want, "added")
+					assert.Equal(t, time.Since(began), delay, "the page was delayed by")
+					assert.Equal(t, d.asked(), asked, "asked for")
 				}
 				const without = "|||devices,format\n[]|||"
 				test.fail(d)
@@ -496,19 +488,13 @@ func TestOnlyWhatBecomesAnEventIsEnrichedAndAPageAtOnce(t *testing.T) {
 	w.clock++
 	w.mustPoll()
 	w.mustPoll() // all of them are known
-	if got := strings.Join(calls, "; "); got != "1 2 3" {
-		t.Errorf("enriched %s", got)
-	}
+	assert.Equal(t, strings.Join(calls, "; "), "1 2 3", "enriched")
 	again := w.rows[1]
 	w.touch(again, w.clock)
 	w.clock++
 	w.mustPoll()
-	if got := strings.Join(calls, "; "); got != "1 2 3; 1" {
-		t.Errorf("enriched %s", got)
-	}
-	if len(w.events) != 4 {
-		t.Fatalf("%d events", len(w.events))
-	}
+	assert.Equal(t, strings.Join(calls, "; "), "1 2 3; 1", "enriched")
+	require.Equal(t, len(w.events), 4, "events")
 	for _, e := range w.events {
 		var data struct{ Link string }
 		if err := json.Unmarshal(e.Data(), &data); err != nil {

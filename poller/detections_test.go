@@ -18,6 +18,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -438,14 +439,10 @@ func TestWhatStartMeansIsCommittedAtTheFirstContact(t *testing.T) {
 			got := make(map[string]bool)
 			for _, e := range w.events {
 				got[e.Subject] = true
-				if e.Action() != c.action {
-					t.Errorf("event %s is %s, want %s", e.ID, e.Action(), c.action)
-				}
+				assert.Equal(t, e.Action(), c.action, "event", e.ID, "is")
 			}
 			for id, arrives := range ids {
-				if got[id] != arrives {
-					t.Errorf("detection %s arrived: %t, want %t", id, got[id], arrives)
-				}
+				assert.Equal(t, got[id], arrives, "detection", id, "arrived")
 			}
 		})
 	}
@@ -479,9 +476,7 @@ func TestObjectsThatCannotBecomeEventsGoToTheDeadLettersOnce(t *testing.T) {
 			}
 			w.clock += 1000
 			w.mustPoll()
-			if len(w.events) != 40 {
-				t.Errorf("%d events of 40", len(w.events))
-			}
+			assert.Equal(t, len(w.events), 40, "events of 40")
 			if len(w.state.dead) != 1 {
 				t.Fatalf("dead letters %v", w.state.dead)
 			}
@@ -493,9 +488,7 @@ func TestObjectsThatCannotBecomeEventsGoToTheDeadLettersOnce(t *testing.T) {
 			commits := w.state.commits
 			w.mustPoll()
 			w.mustPoll()
-			if w.state.commits != commits {
-				t.Error("a known dead letter was committed again")
-			}
+			assert.Equal(t, w.state.commits, commits, "a known dead letter was committed again")
 			for id, want := range map[int64]bool{1: true, bad.id: true, 99: false} {
 				if _, seen, err := poller.SeenOf(t.Context(), w.state, "hq", id); err != nil || seen != want {
 					t.Errorf("whether detection %d was seen is %t (%v)", id, seen, err)
@@ -622,9 +615,7 @@ func TestPollsThatFail(t *testing.T) {
 		w.source = poller.NewDetections(unsorted{w.model}, w.state, w.options)
 		w.add(w.clock)
 		w.add(w.clock + 5)
-		if err := w.poll(); err == nil || !strings.Contains(err.Error(), "did not sort") {
-			t.Errorf("error %v", err)
-		}
+		assert.ErrorContains(t, w.poll(), "did not sort")
 		if len(w.events) > 0 {
 			t.Errorf("%d events", len(w.events))
 		}
@@ -636,9 +627,7 @@ func TestPollsThatFail(t *testing.T) {
 		for range 3 {
 			w.add(w.clock)
 		}
-		if err := w.poll(); err == nil || !strings.Contains(err.Error(), "one detection a page") {
-			t.Errorf("error %v", err)
-		}
+		assert.ErrorContains(t, w.poll(), "one detection a page")
 	})
 	t.Run("a fenced commit goes on from what somebody else committed", func(t *testing.T) {
 		w := newWorld(t)
@@ -706,9 +695,7 @@ func TestADetectionIsTheSameWhetherOrNotItShowsWhenItWasCreated(t *testing.T) {
 	r.began += 1000 // it is another one, which shows it
 	delete(w.titles, fmt.Sprint(r.id))
 	show(false)
-	if len(reused) != 1 {
-		t.Errorf("another detection with its id was reported %d times, want once", len(reused))
-	}
+	assert.Equal(t, len(reused), 1, "another detection with its id was reported … times")
 }
 
 func TestAVersionWithTimesInAnotherPrecisionIsTheSame(t *testing.T) {
@@ -738,9 +725,7 @@ func TestAVersionWithTimesInAnotherPrecisionIsTheSame(t *testing.T) {
 			}
 			w.restart()
 			w.mustPoll()
-			if len(w.events) != 1 {
-				t.Fatalf("%d events of one version", len(w.events))
-			}
+			require.Equal(t, len(w.events), 1, "events of one version")
 			// Another version is another one, even in the same second.
 			r.raw = fmt.Appendf(nil, `{"new":{},"title":"1",%s,"id":"%d"}`, c.times, r.id)
 			w.mustPoll()
@@ -767,9 +752,7 @@ func TestTheFilterOfAnOldStateIsLoggedAndReadingContinues(t *testing.T) {
 	w.clock += 1000
 	w.touch(row, w.clock)
 	w.mustPoll()
-	if len(w.events) != 2 {
-		t.Errorf("%d events arrived, want the version before and the one after the upgrade", len(w.events))
-	}
+	assert.Equal(t, len(w.events), 2, "events arrived")
 	if !strings.Contains(said.String(), "the filter changed") || strings.Contains(said.String(), "first contact") {
 		t.Errorf("it logs:\n%s", said.String())
 	}

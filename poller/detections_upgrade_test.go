@@ -4,12 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/test/assert"
 )
 
 // knownOfList1 is what a release that tracked the fields up to participants remembers of a
@@ -97,9 +97,7 @@ func TestAFieldAddedToChangesDeliversNothingAgain(t *testing.T) {
 					t.Errorf("%s of %d changed: changes are %s, want %s", step.name, r.id, value, step.changes)
 				}
 			}
-			if !strings.Contains(string(w.events[0].Data()), `"changes"`) {
-				t.Errorf("%s of %d changed: there are no changes", step.name, r.id)
-			}
+			assert.Contains(t, string(w.events[0].Data()), `"changes"`, step.name, "of", r.id, "changed: there are no changes")
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -97,9 +98,7 @@ func TestTheEndOfAnOutageIsReportedWithItsLengthAndItsFailedPolls(t *testing.T) 
 				}
 			}
 		}
-		if got := actions(events); got != "unreachable reachable" {
-			t.Fatalf("reported %q", got)
-		}
+		require.Equal(t, actions(events), "unreachable reachable", "reported")
 		var data struct{ Appliance map[string]any }
 		require.NoError(t, json.Unmarshal(events[1].Data(), &data))
 		since, err := time.Parse(time.RFC3339, fmt.Sprint(data.Appliance["was_unreachable_since"]))
@@ -138,18 +137,12 @@ func TestTheLagOfAStreamGrowsWhileItsPollsFail(t *testing.T) {
 		runDuring(t, outageBegins+10*time.Minute, func(all []*poller.Poller) {
 			now := outageBegins + 10*time.Minute
 			for i, s := range []*during{hangs, fails} {
-				if got, want := lag(all[i]), now-s.level[len(s.level)-1]; got != want {
-					t.Errorf("%s lags %s, want %s", s.stream, got, want)
-				}
+				assert.Equal(t, lag(all[i]), now-s.level[len(s.level)-1], s.stream, "lags")
 			}
-			if got := lag(all[2]); got != 0 {
-				t.Errorf("a stream that is read lags %s", got)
-			}
+			assert.Equal(t, lag(all[2]), 0, "a stream that is read lags")
 		}, hangs, fails, healthy)
 		runDuring(t, outageEnds+5*time.Minute, func(all []*poller.Poller) {
-			if got := lag(all[0]); got != 0 {
-				t.Errorf("a stream that is read again lags %s", got)
-			}
+			assert.Equal(t, lag(all[0]), 0, "a stream that is read again lags")
 		}, fails)
 	})
 }

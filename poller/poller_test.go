@@ -18,6 +18,7 @@ import (
 	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/lease"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/leasetest"
 	"ndrbridge/transform"
 )
@@ -183,9 +184,7 @@ func TestTheStatusOfAStreamIsThatOfItsLastPoll(t *testing.T) {
 			return poller.Idle, ends[n]
 		}})
 		p.Run(ctx)
-		if n := strings.Count(said.String(), "polls succeed again"); n != 2 {
-			t.Errorf("the end of the outage is logged %d times", n)
-		}
+		assert.Equal(t, strings.Count(said.String(), "polls succeed again"), 2, "the end of the outage is logged … times")
 	})
 }
 

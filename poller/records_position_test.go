@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -69,9 +69,7 @@ func TestWhereAStreamOfRecordsBegins(t *testing.T) {
 			w.store(w.clock * 1000)
 			w.drain()
 			w.judge(true)
-			if n := len(w.arrived); n != c.first+1 {
-				t.Errorf("%d records arrived", n)
-			}
+			assert.Equal(t, len(w.arrived), c.first+1, "records arrived")
 			if w.requests > 2000 {
 				t.Errorf("it took %d requests", w.requests)
 			}
@@ -165,9 +163,7 @@ func TestAChangedQueryIsLoggedAndContinues(t *testing.T) {
 	w.drain()
 	w.judge(true)
 	for _, text := range []string{"address changed", "query changed"} {
-		if !strings.Contains(said.String(), text) {
-			t.Errorf("%q is not logged in:\n%s", text, said.String())
-		}
+		assert.Contains(t, said.String(), text)
 	}
 }
 

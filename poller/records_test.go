@@ -14,6 +14,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -114,9 +115,7 @@ func TestProgressOfABacklog(t *testing.T) {
 	if p, _ := w.source.Progress(); p.Behind != 0 || p.Left != 0 {
 		t.Errorf("in the end it is %+v", p)
 	}
-	if !strings.Contains(said.String(), "reading a backlog") {
-		t.Errorf("the backlog was not logged:\n%s", said.String())
-	}
+	assert.Contains(t, said.String(), "reading a backlog", "the backlog was not logged")
 }
 
 func BenchmarkABacklogOfRecords(b *testing.B) {
@@ -143,9 +142,7 @@ func BenchmarkABacklogOfRecords(b *testing.B) {
 		})
 		w.restart()
 		w.mustPoll()
-		if events != records {
-			b.Fatalf("%d events", events)
-		}
+		require.Equal(b, events, records, "events")
 		b.ReportMetric(float64(heap)/(1<<20), "MiB-heap")
 	}
 	b.ReportMetric(float64(records)*float64(b.N)/b.Elapsed().Seconds(), "records/s")

@@ -13,6 +13,7 @@ import (
 
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 )
 
 // atMinute returns a world whose stream began a minute ago, with n records since
@@ -42,9 +43,7 @@ func TestReadingAWindow(t *testing.T) {
 		{"a window whose first answer holds all of it takes one request", 3,
 			func(w *recordWorld) { w.options.Window = time.Minute },
 			func(t *testing.T, w *recordWorld) {
-				if w.requests != 1 {
-					t.Errorf("%d requests", w.requests)
-				}
+				assert.Equal(t, w.requests, 1, "requests")
 			}},
 		{"the newest cursor is followed to its end", 60,
 			func(w *recordWorld) { w.renew = true },
@@ -85,9 +84,7 @@ func TestReadingAWindow(t *testing.T) {
 						refused++
 					}
 				}
-				if refused != 1 {
-					t.Errorf("context_ttl was sent %d times", refused)
-				}
+				assert.Equal(t, refused, 1, "context_ttl was sent … times")
 			}},
 		{"a total that counts only so far does not end a window", 60,
 			func(w *recordWorld) {
@@ -336,9 +333,7 @@ func TestAStoreThatAlwaysShowsMoreAndNeverAllIsNotAskedForEver(t *testing.T) {
 		}
 	}
 	w.mustPoll()
-	if attempts != 1+30 {
-		t.Errorf("the window was read %d times, want 31", attempts)
-	}
+	assert.Equal(t, attempts, 1+30, "the window was read … times")
 	w.drain()
 	w.judge(true)
 }

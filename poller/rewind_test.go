@@ -2,7 +2,6 @@ package poller_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -50,9 +50,7 @@ func TestARewoundStreamDeliversAgainWhatLiesBehind(t *testing.T) {
 	t.Run("each version once, with the id that it had, by the source that runs", func(t *testing.T) {
 		w, times, ids := begin(t)
 		rewind(t, w, times[7])
-		if got := w.delivered(w.mustPoll); !slices.Equal(got, ids[7:]) {
-			t.Errorf("got %v, want %v", got, ids[7:])
-		}
+		assert.EqualSlices(t, w.delivered(w.mustPoll), ids[7:])
 		for range 40 {
 			if got := w.delivered(w.mustPoll); got != nil {
 				t.Fatalf("later polls deliver %v", got)
@@ -63,9 +61,7 @@ func TestARewoundStreamDeliversAgainWhatLiesBehind(t *testing.T) {
 		w, times, ids := begin(t)
 		rewind(t, w, times[15])
 		w.restart()
-		if got := w.delivered(w.mustPoll); !slices.Equal(got, ids[15:]) {
-			t.Errorf("got %v, want %v", got, ids[15:])
-		}
+		assert.EqualSlices(t, w.delivered(w.mustPoll), ids[15:])
 	})
 	t.Run("as updated and without changes", func(t *testing.T) {
 		w, times, _ := begin(t)
@@ -81,9 +77,7 @@ func TestARewoundStreamDeliversAgainWhatLiesBehind(t *testing.T) {
 		old := w.add(w.clock - 3600_000)
 		w.mustPoll()
 		rewind(t, w, old.modTime-1)
-		if got, want := w.delivered(w.mustPoll), []string{fmt.Sprintf("%d-%d", old.id, old.modTime)}; !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
+		assert.EqualSlices(t, w.delivered(w.mustPoll), []string{fmt.Sprintf("%d-%d", old.id, old.modTime)})
 	})
 	t.Run("a failure on the way repeats a page at most", func(t *testing.T) {
 		w, times, ids := begin(t)
@@ -129,9 +123,7 @@ func TestARewoundStreamDeliversAgainWhatLiesBehind(t *testing.T) {
 				}
 				return false, false
 			}
-			if err := poller.Rewind(t.Context(), w.state, detections, time.UnixMilli(times[7])); !errors.Is(err, want) {
-				t.Errorf("after %d commits: error %v, want %v", commits, err, want)
-			}
+			assert.ErrorIs(t, poller.Rewind(t.Context(), w.state, detections, time.UnixMilli(times[7])), want, "after", commits, "commits")
 			if got := w.delivered(w.mustPoll); want == nil && !slices.Equal(got, ids[7:]) || want != nil && got != nil {
 				t.Errorf("after %d commits: got %v", commits, got)
 			}
@@ -140,9 +132,7 @@ func TestARewoundStreamDeliversAgainWhatLiesBehind(t *testing.T) {
 	t.Run("a stream that was never read cannot be", func(t *testing.T) {
 		w := newWorld(t)
 		err := poller.Rewind(t.Context(), w.state, detections, time.UnixMilli(5))
-		if !errors.Is(err, poller.ErrNoPosition) {
-			t.Errorf("error %v", err)
-		}
+		assert.ErrorIs(t, err, poller.ErrNoPosition)
 	})
 	t.Run("an unknown stream cannot be", func(t *testing.T) {
 		w, _, _ := begin(t)
@@ -222,9 +212,7 @@ func TestVerifyReportsHowDetectionsDiffer(t *testing.T) {
 				Found:    func(d poller.Difference) { found = append(found, d) },
 			})
 			require.NoError(t, err)
-			if !slices.Equal(found, want) {
-				t.Errorf("found %+v, want %+v", found, want)
-			}
+			assert.EqualSlices(t, found, want, "found")
 			if v.Same != c.same || v.Stream != "detections" || v.Since.UnixMilli() != since || pages == 0 {
 				t.Errorf("%+v after %d pages", v, pages)
 			}

@@ -12,6 +12,8 @@ import (
 
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 func answered(status int) error { return &appliance.Error{Status: status, Excerpt: "internal error"} }
@@ -84,9 +86,7 @@ func TestNoSingleDetectionHoldsTheStreamUp(t *testing.T) {
 			if bad.anonymous { // it can be read
 				most = 0
 			}
-			if failed := w.pollsUntil(func() bool { return len(w.events) == want }); failed != most {
-				t.Errorf("%d polls failed, want %d", failed, most)
-			}
+			assert.Equal(t, w.pollsUntil(func() bool { return len(w.events) == want }), most, "polls failed")
 			var dead []string
 			for key, d := range w.state.dead {
 				if d.Class == c.class {
@@ -102,9 +102,7 @@ func TestNoSingleDetectionHoldsTheStreamUp(t *testing.T) {
 			w.mustPoll()
 			w.restart()
 			polls := 0
-			if failed := w.pollsUntil(func() bool { polls++; return polls > 12 }); failed != pages {
-				t.Errorf("%d polls failed after a restart, want %d", failed, pages)
-			}
+			assert.Equal(t, w.pollsUntil(func() bool { polls++; return polls > 12 }), pages, "polls failed after a restart")
 			if w.state.commits != commits {
 				t.Errorf("%d commits of what is known", w.state.commits-commits)
 			}
@@ -428,27 +426,17 @@ func TestFailuresThatAreOverDoNotCount(t *testing.T) {
 				}
 				return n
 			}
-			if n := failures(1); n != 0 {
-				t.Fatal("a poll failed")
-			}
+			require.Equal(t, failures(1), 0, "a poll failed")
 			for range 3 {
 				fail(answered(500))
-				if n := failures(4); n != 4 {
-					t.Errorf("%d polls failed before it was over, want 4", n)
-				}
+				assert.Equal(t, failures(4), 4, "polls failed before it was over")
 				fail(nil)
-				if n := failures(9); n != 0 {
-					t.Errorf("%d polls failed after it was over", n)
-				}
+				assert.Equal(t, failures(9), 0, "polls failed after it was over")
 				fail(answered(500))
-				if n := failures(20); n != 8 {
-					t.Errorf("%d polls failed before it was given up, want 8", n)
-				}
+				assert.Equal(t, failures(20), 8, "polls failed before it was given up")
 				fail(nil)
 				for range 2 {
-					if n := failures(9); n != 0 {
-						t.Errorf("%d polls failed after it could be read", n)
-					}
+					assert.Equal(t, failures(9), 0, "polls failed after it could be read")
 				}
 			}
 		})
@@ -652,9 +640,7 @@ func TestARecordThatWasGivenUpArrivesIfTheSecondLookCanReadIt(t *testing.T) {
 				}
 				w.drain()
 				w.judge(true)
-				if len(w.state.dead) != 1 {
-					t.Errorf("%d dead letters, want one", len(w.state.dead))
-				}
+				assert.Equal(t, len(w.state.dead), 1, "dead letters")
 			})
 		}
 	}

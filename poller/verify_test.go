@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -67,9 +68,7 @@ func TestVerifyReportsHowAnAuditLogDiffers(t *testing.T) {
 				},
 			})
 			require.NoError(t, err)
-			if !slices.Equal(found, c.want) {
-				t.Errorf("found %v, want %v", found, c.want)
-			}
+			assert.EqualSlices(t, found, c.want, "found")
 			if v.Compared != len(w.log) || v.Same != len(w.log)-len(c.want) {
 				t.Errorf("%+v of %d entries", v, len(w.log))
 			}

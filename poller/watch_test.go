@@ -15,6 +15,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 	"ndrbridge/transform"
 )
 
@@ -79,9 +80,7 @@ func TestAnApplianceThatCannotBePolledIsReported(t *testing.T) {
 				var events []transform.Event
 				state := newMemory(func(c checkpoint.Commit) { events = append(events, c.Events...) })
 				watched(t, state, 5*time.Minute, nil, c.sources...)
-				if got := actions(events); got != c.want {
-					t.Errorf("reported %q, want %q", got, c.want)
-				}
+				assert.Equal(t, actions(events), c.want, "reported")
 				for _, e := range events {
 					if e.Source != "ndrbridge://hq/events" || e.Stream() != "events" || e.PartitionKey != "hq" || e.Subject != "hq" {
 						t.Errorf("event %s", e.Structured())
@@ -98,9 +97,7 @@ func TestAnApplianceThatCannotBePolledIsReported(t *testing.T) {
 			watched(t, state, time.Minute, nil, scripted("detections", times(1, down)))
 			watched(t, state, time.Minute, nil, scripted("detections", times(1, nil)))
 			watched(t, state, time.Minute, nil, scripted("detections", times(1, nil)))
-			if got := actions(events); got != "unreachable reachable" {
-				t.Errorf("reported %q", got)
-			}
+			assert.Equal(t, actions(events), "unreachable reachable", "reported")
 			if text := string(events[1].Data()); strings.Contains(text, "connection refused") || !strings.Contains(text, `"unreachable_seconds":120,"was_unreachable_since"`) {
 				t.Errorf("the end is reported as %s", text)
 			}
@@ -113,9 +110,7 @@ func TestAnApplianceThatCannotBePolledIsReported(t *testing.T) {
 			begin := time.Now()
 			state.fail = func() (bool, bool) { return time.Since(begin) < time.Minute, false }
 			watched(t, state, 5*time.Minute, nil, scripted("detections", times(1, down)))
-			if got := actions(events); got != "unreachable" {
-				t.Errorf("reported %q", got)
-			}
+			assert.Equal(t, actions(events), "unreachable", "reported")
 		})
 	})
 }
@@ -154,9 +149,7 @@ func TestWhetherAnApplianceIsReached(t *testing.T) {
 					}
 					got.Since = time.Time{}
 				}
-				if got != c.want {
-					t.Errorf("%+v, want %+v", got, c.want)
-				}
+				assert.Equal(t, got, c.want)
 			})
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/transform"
 )
 
@@ -32,9 +33,7 @@ func TestFits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := batchOf(c.events)
-			if got := b.fits(b.pending(), c.bound); got != c.want {
-				t.Errorf("%d of %d events fit", got, c.events)
-			}
+			assert.Equal(t, b.fits(b.pending(), c.bound), c.want, "of", c.events, "events fit")
 		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/render"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -364,13 +365,9 @@ func TestAHaltUndoesTheRejectionsSinceTheLastAcceptedEvent(t *testing.T) {
 		}
 		f.expectInAnyOrder(t, append(numbers(7, 40, "10", "12"), "6"))
 		for _, id := range append(numbers(1, 5), "10") {
-			if sends[id] != 1 {
-				t.Errorf("event %s was sent %d times, although its outcome was certain", id, sends[id])
-			}
+			assert.Equal(t, sends[id], 1, "event", id, "was sent … times, although its outcome was certain")
 		}
-		if sends[""]+sends["12"] != 0 {
-			t.Error("an event that could not be prepared was sent")
-		}
+		assert.Equal(t, sends[""]+sends["12"], 0, "an event that could not be prepared was sent")
 	})
 }
 
@@ -393,9 +390,7 @@ func TestAnEventThatFailedIsTriedOnceInEachPass(t *testing.T) {
 			stop()
 			f.expectDead(t, []string{"3"})
 			for at, n := range times {
-				if n != 1 {
-					t.Errorf("it was sent %d times in the pass at %s", n, at)
-				}
+				assert.Equal(t, n, 1, "it was sent … times in the pass at", at)
 			}
 		})
 	}

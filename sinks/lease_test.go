@@ -12,6 +12,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/leasetest"
 	"ndrbridge/transform"
 )
@@ -74,9 +75,7 @@ func TestALeaseThatEndsCountsAgainstNoEvent(t *testing.T) {
 				l.Renew(clock.Now())
 			}
 			pass(time.Second)
-			if s.attempts != times {
-				t.Errorf("%d sends, want one for each of %d leases", s.attempts, times)
-			}
+			assert.Equal(t, s.attempts, times, "sends")
 			close(s.hold)
 			pass(time.Second)
 			if !slices.Equal(s.accepted, numbers(1, 20)) || s.sizes[0] != 8 {
@@ -109,9 +108,7 @@ func TestNothingIsSentBeforeThereIsALease(t *testing.T) {
 		l.Renew(clock.Now())
 		time.Sleep(time.Second) // the wait does not grow
 		synctest.Wait()
-		if !slices.Equal(s.accepted, numbers(1, 20)) {
-			t.Errorf("with a lease it delivered %v", s.accepted)
-		}
+		assert.EqualSlices(t, s.accepted, numbers(1, 20), "with a lease it delivered")
 	})
 }
 

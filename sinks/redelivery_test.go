@@ -12,6 +12,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -95,9 +96,7 @@ func TestRedelivery(t *testing.T) {
 			require.NoError(t, c.ask(t, f))
 			time.Sleep(time.Hour)
 			stop()
-			if !slices.Equal(f.accepted[once:], c.accepted) {
-				t.Errorf("accepted %v, want %v", f.accepted[once:], c.accepted)
-			}
+			assert.EqualSlices(t, f.accepted[once:], c.accepted, "accepted")
 			f.expectDead(t, c.dead)
 			if next, err := f.store.Redeliver(t.Context(), "lake", checkpoint.RedeliveryOffset{}, checkpoint.Batch{}); err != nil || len(next.Records) > 0 {
 				t.Errorf("%v, %v are still queued", next, err)
@@ -125,9 +124,7 @@ func TestARedeliveryIsPreparedAsOne(t *testing.T) {
 		f.replay(t)
 		time.Sleep(time.Minute)
 		stop()
-		if want := []string{"1 false 0", "1 true 1"}; !slices.Equal(prepared, want) {
-			t.Errorf("prepared %q, want %q", prepared, want)
-		}
+		assert.EqualSlices(t, prepared, []string{"1 false 0", "1 true 1"}, "prepared")
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -101,9 +102,7 @@ func newFixtureWith(t *testing.T, n int, s *target, change func(*sinks.Options))
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, store.Close())
 	})
 	f := &fixture{target: s, store: store}
 	require.NoError(t, store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}))
@@ -200,30 +199,22 @@ func (f *fixture) expectState(t *testing.T, state sinks.State, texts ...string) 
 
 func (f *fixture) expectDead(t *testing.T, ids []string) {
 	t.Helper()
-	if dead := f.dead(t); !slices.Equal(dead, ids) {
-		t.Errorf("dead letters %v, want %v", dead, ids)
-	}
+	assert.EqualSlices(t, f.dead(t), ids, "dead letters")
 }
 
 func (f *fixture) expectAccepted(t *testing.T, ids []string) {
 	t.Helper()
-	if !slices.Equal(f.accepted, ids) {
-		t.Errorf("accepted %v, want %v", f.accepted, ids)
-	}
+	assert.EqualSlices(t, f.accepted, ids, "accepted")
 }
 
 func (f *fixture) expectInAnyOrder(t *testing.T, ids []string) {
 	t.Helper()
-	if !slices.Equal(sorted(f.accepted), sorted(ids)) {
-		t.Errorf("accepted %v, want %v", f.accepted, ids)
-	}
+	assert.EqualSlices(t, sorted(f.accepted), sorted(ids), "accepted", f.accepted, "want", ids)
 }
 
 func (f *fixture) expectCursor(t *testing.T, want uint64) {
 	t.Helper()
-	if cursor := f.cursor(t); cursor != want {
-		t.Errorf("cursor at %d, want %d", cursor, want)
-	}
+	assert.Equal(t, f.cursor(t), want, "cursor at")
 }
 
 func (f *fixture) cursor(t *testing.T) uint64 {
@@ -436,9 +427,7 @@ func TestBatchLingersForMoreEvents(t *testing.T) {
 		sizes := slices.Clone(s.sizes)
 		s.mu.Unlock()
 		stop()
-		if !slices.Equal(sizes, []int{3, 8}) {
-			t.Errorf("batches of %v events, want 3 and 8", sizes)
-		}
+		assert.EqualSlices(t, sizes, []int{3, 8}, "batches of … events")
 	})
 }
 
@@ -496,9 +485,7 @@ func TestLongestRetryAfterIsKept(t *testing.T) {
 			return each
 		}})
 		f.run(59 * time.Minute)
-		if f.attempts != 1 {
-			t.Errorf("%d attempts within the hour", f.attempts)
-		}
+		assert.Equal(t, f.attempts, 1, "attempts within the hour")
 	})
 }
 

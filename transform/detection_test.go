@@ -212,9 +212,7 @@ func TestMembersAgreeWithADecoder(t *testing.T) {
 			}
 			found++
 		}
-		if found != len(object) {
-			t.Fatalf("%d members of %s", found, b)
-		}
+		require.Equal(t, found, len(object), "members of", b)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -183,9 +184,7 @@ func TestValuesForHeadersArePercentEncoded(t *testing.T) {
 		`100% "x"`:   "100%25%20%22x%22",
 		"a\r\nb\x7f": "a%0D%0Ab%7F",
 	} {
-		if got := transform.PercentEncode(value); got != want {
-			t.Errorf("%q: %q, want %q", value, got, want)
-		}
+		assert.Equal(t, transform.PercentEncode(value), want, value)
 	}
 }
 

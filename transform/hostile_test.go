@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -59,9 +60,7 @@ func TestALongValueIsTrackedByItsBeginningAndADigest(t *testing.T) {
 					}
 				}
 			}
-			if !strings.Contains(string(event.Data()), test.other) {
-				t.Error("the event does not hold the whole value")
-			}
+			assert.Contains(t, string(event.Data()), test.other, "the event does not hold the whole value")
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -44,9 +45,7 @@ func TestAuditGapEvents(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			e := require.Value(encoder.AuditGap(c.gap, recorded))(t)
 			expect(t, e, ownAttributes(c.id, "audit.gap"), c.data)
-			if e.Stream() != "events" {
-				t.Errorf("stream %s", e.Stream())
-			}
+			assert.Equal(t, e.Stream(), "events", "stream")
 		})
 	}
 }
@@ -177,9 +176,7 @@ func TestTheChangesBetweenTwoVersionsAreTheFieldsThatDiffer(t *testing.T) {
 			for change := range transform.Changes([]byte(c.before), []byte(c.after)) {
 				got += fmt.Sprintf("%s %s %s;", change.Field, change.From, change.To)
 			}
-			if got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
+			assert.Equal(t, got, c.want)
 		})
 	}
 }

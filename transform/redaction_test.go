@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -37,12 +38,8 @@ func TestRedaction(t *testing.T) {
 			if string(got.Data()) != c.want {
 				t.Errorf("got  %s\nwant %s", got.Data(), c.want)
 			}
-			if got.Attributes != a {
-				t.Errorf("attributes %+v", got.Attributes)
-			}
-			if string(e.Data()) != data {
-				t.Error("the event itself was changed")
-			}
+			assert.Equal(t, got.Attributes, a, "attributes")
+			assert.Equal(t, string(e.Data()), data, "the event itself was changed")
 		})
 	}
 	for _, path := range []string{"", ".", "a..b", "a.", `a"b`, `a\b`} {

@@ -17,6 +17,7 @@ import (
 
 	"ndrbridge/cmd/internal/commandline"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -149,13 +150,9 @@ func TestServing(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"--help"}, &stdout, &stderr); code != commandline.ExitDone {
-		t.Errorf("it ended with %d: %s", code, &stderr)
-	}
+	assert.Equal(t, run(t.Context(), []string{"--help"}, &stdout, &stderr), commandline.ExitDone, "it ended with", &stderr)
 	for _, text := range []string{"--backlog", "--cut-json", "apikey=", "SIGTERM", "--audit-rate", "--record-rate", "/api/v1/explore/", "--edition"} {
-		if !strings.Contains(stdout.String(), text) {
-			t.Errorf("the help says nothing about %s", text)
-		}
+		assert.Contains(t, stdout.String(), text)
 	}
 }
 

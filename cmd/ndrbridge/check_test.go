@@ -24,6 +24,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/finding"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/locked"
 	"ndrbridge/test/loopback"
@@ -71,9 +72,7 @@ func working(t *testing.T) string {
 	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}})
 	require.NoError(t, err)
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != delivered {
-			t.Error("a request was sent to the webhook")
-		}
+		assert.Equal(t, r.URL.Path, delivered, "a request was sent to the webhook")
 	}))
 	t.Cleanup(hook.Close)
 	folder := t.TempDir()
@@ -127,9 +126,7 @@ func TestCheckConnectReportsSuccess(t *testing.T) {
 	})
 	t.Run("in JSON, an object for each finding", func(t *testing.T) {
 		code, out, _ := try(t, append(check, "--json")...)
-		if code != 0 {
-			t.Errorf("exit code %d", code)
-		}
+		assert.Equal(t, code, 0, "exit code")
 		for line := range strings.Lines(out) {
 			var f finding.Finding
 			decoder := json.NewDecoder(strings.NewReader(line))

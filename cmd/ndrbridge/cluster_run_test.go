@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/locked"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
@@ -87,15 +88,11 @@ func TestMembersOfAClusterAreOperated(t *testing.T) {
 	}
 	one := first.join()
 	await(t, "the member to say how the cluster is created", func() bool { return strings.Contains(one.log.String(), "ndrbridge cluster init") })
-	if text := one.do("cluster", "init"); text != "the cluster test is created: start its members\n" {
-		t.Error(text)
-	}
+	assert.Equal(t, one.do("cluster", "init"), "the cluster test is created: start its members\n")
 	await(t, "the detections", delivered(3))
 	two := second.join()
 	await(t, "the standby, which asks the owner for the status", two.prints("test: one owns the log; 1 of 1 standby can take it over", "status"))
-	if text := two.do("cluster", "status"); !strings.Contains(text, "cluster test, as seen by two") {
-		t.Error(text)
-	}
+	assert.Contains(t, two.do("cluster", "status"), "cluster test, as seen by two")
 
 	body := `{"webhookEvent": "jira:issue_updated", "changelog": {"items": [{"field": "status"}]}, "issue": {"key": "SEC-1", "fields": {"status": {"statusCategory": {"key": "done"}}}}}`
 	mac := hmac.New(sha256.New, []byte("tickets"))
@@ -108,13 +105,9 @@ func TestMembersOfAClusterAreOperated(t *testing.T) {
 	if answer.StatusCode != http.StatusAccepted {
 		t.Errorf("a webhook at the standby: %s", answer.Status)
 	}
-	if text := one.do("tickets", "list"); !strings.Contains(text, "SEC-1") {
-		t.Errorf("the owner has no command: %s", text)
-	}
+	assert.Contains(t, one.do("tickets", "list"), "SEC-1", "the owner has no command")
 
-	if text := two.do("pause", "log"); !strings.Contains(text, "log is paused") {
-		t.Error(text)
-	}
+	assert.Contains(t, two.do("pause", "log"), "log is paused")
 	two.do("cluster", "handover")
 	first.appliance.AddMany(2)
 	await(t, "the new owner, which the other member asks", one.prints("log is resumed", "resume", "log"))
@@ -124,9 +117,7 @@ func TestMembersOfAClusterAreOperated(t *testing.T) {
 	one.do("cluster", "export", alone)
 	for _, member := range []*joining{one, two} {
 		member.stop()
-		if code := <-member.exit; code != 0 {
-			t.Errorf("exit %d: %s", code, &member.log)
-		}
+		assert.Equal(t, <-member.exit, 0, "exit", &member.log)
 	}
 	single = strings.Replace(single, filepath.Join(filepath.Dir(first.config), "state.db"), alone, 1)
 	require.NoError(t, os.WriteFile(first.config, []byte(single), 0o600))

@@ -20,6 +20,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
@@ -114,9 +115,7 @@ func expectLines(t *testing.T, text string, want []string, lacks string) {
 		lines = append(lines, strings.Join(strings.Fields(line), " "))
 	}
 	for _, line := range want {
-		if !strings.Contains(strings.Join(lines, "\n")+"\n", line+"\n") {
-			t.Errorf("it lacks %q:\n%s", line, text)
-		}
+		assert.Contains(t, strings.Join(lines, "\n")+"\n", line+"\n", "it lacks", line, text)
 	}
 	if lacks != "" && strings.Contains(text, lacks) {
 		t.Errorf("it has %q:\n%s", lacks, text)

@@ -6,6 +6,7 @@ import (
 
 	"ndrbridge/internal/fixture"
 	"ndrbridge/sinks/webhook/presets"
+	"ndrbridge/test/require"
 )
 
 func TestNamesAreCompleted(t *testing.T) {
@@ -35,9 +36,7 @@ func TestNamesAreCompleted(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			command := &command{environ: []string{"NDRBRIDGE_CONFIG=" + config}}
 			exit, out, errs := command.try(t, "", append([]string{"__completeNoDesc"}, c.args...)...)
-			if exit != 0 {
-				t.Fatalf("exit %d: %s", exit, errs)
-			}
+			require.Equal(t, exit, 0, "exit", errs)
 			names, directive, _ := strings.Cut(out, ":")
 			if got := strings.Join(strings.Fields(names), " "); got != c.want || directive != "4\n" {
 				t.Errorf("%q with the directive %q, want %q with 4, no files", got, directive, c.want)

@@ -12,6 +12,7 @@ import (
 	"ndrbridge/internal/bridge"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/sinks/webhook/presets"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -32,9 +33,7 @@ func TestNewConfigurationsLoadAndTheirSinksOpen(t *testing.T) {
 		all = append(all, s.Name)
 	}
 	for _, preset := range presets.Names() {
-		if !strings.Contains(" "+strings.Join(all, " ")+" ", " "+preset+" ") {
-			t.Errorf("there is no choice for the preset %s", preset)
-		}
+		assert.Contains(t, " "+strings.Join(all, " ")+" ", " "+preset+" ", "there is no choice for the preset", preset)
 	}
 	choices := [][]string{all, append(all[:len(all):len(all)], "--tickets"), {"stdout", "--tickets", "--name", "dc-2", "--appliance", "https://10.0.0.1:8443"}}
 	for _, name := range all {
@@ -99,9 +98,7 @@ func TestNewConfigurationsThatAreRefused(t *testing.T) {
 		{"a folder that does not exist", []string{"nats", "--output", there + "/x/y"}, 1, "write the configuration"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := configNew(t, c.exit, c.args...); !strings.Contains(got, c.want) {
-				t.Errorf("it prints %q, want %q", got, c.want)
-			}
+			assert.Contains(t, configNew(t, c.exit, c.args...), c.want, "it prints")
 		})
 	}
 	configNew(t, 0, "nats", "--output", there, "--force")

@@ -16,6 +16,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/bridge"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
@@ -117,9 +118,7 @@ func TestStreamsAreRewoundAndVerified(t *testing.T) {
 	i.appliance.AddRecordsAt(30, time.Now().Add(-10*time.Minute).UnixMicro())
 
 	_, text := i.run(1, "rewind", "hq", "detections", "--to", "-1d", "--yes", "--config", i.config)
-	if !strings.Contains(text, "there is no state at ") {
-		t.Errorf("before the first run: %s", text)
-	}
+	assert.Contains(t, text, "there is no state at ", "before the first run")
 	stop := i.start()
 	i.await("detections", 20)
 	i.await("auditlog", 10)
@@ -134,9 +133,7 @@ func TestStreamsAreRewoundAndVerified(t *testing.T) {
 		i.await("records/all", 60)
 		out, _ := i.run(0, "verify", "hq", "--since", "-2h", "--config", i.config)
 		for _, want := range []string{"detections since", "20 compared, 20 identical", "audit since", "10 compared, 10 identical", "records/all since", "30 compared, 30 identical", "no difference"} {
-			if !strings.Contains(out, want) {
-				t.Errorf("verify lacks %q:\n%s", want, out)
-			}
+			assert.Contains(t, out, want)
 		}
 	})
 	t.Run("errors are reported", func(t *testing.T) {
@@ -170,13 +167,9 @@ func TestStreamsAreRewoundAndVerified(t *testing.T) {
 		for _, want := range []string{
 			fmt.Sprintf("missing   detections %d", late.ID), fmt.Sprintf("pending   detections %d", news.ID), "19 identical",
 		} {
-			if !strings.Contains(out, want) {
-				t.Errorf("verify lacks %q:\n%s", want, out)
-			}
+			assert.Contains(t, out, want)
 		}
-		if !strings.Contains(text, "1 object missing from the journal") {
-			t.Errorf("verify ends with %s", text)
-		}
+		assert.Contains(t, text, "1 object missing from the journal", "verify ends with")
 		out, _ = i.run(1, "verify", "hq", "--since", "-2h", "--json", "--config", i.config)
 		if !strings.Contains(out, fmt.Sprintf(`{"difference":{"kind":"missing","stream":"detections","id":"%d"`, late.ID)) {
 			t.Errorf("verify --json prints\n%s", out)

@@ -18,6 +18,7 @@ import (
 
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/locked"
 	"ndrbridge/test/require"
 )
@@ -264,9 +265,7 @@ func (i *installation) tailedTo(t *testing.T, name string) {
 	count := func(args ...string) (detections, audit int) {
 		t.Helper()
 		out, errs := i.run(0, append([]string{"tail", "--config", i.config}, args...)...)
-		if errs != "" {
-			t.Errorf("%s: %v reports %s", name, args, errs)
-		}
+		assert.Equal(t, errs, "", name, args, "reports")
 		detections, audit = strings.Count(out, " detections "), strings.Count(out, " audit ")
 		if lines := strings.Count(out, "\n"); lines != detections+audit {
 			t.Errorf("%s: %v prints other lines:\n%s", name, args, out)

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"strings"
 	"testing"
+
+	"ndrbridge/test/assert"
 )
 
 // answer runs a command on a terminal on which these lines are typed, and returns what it prints.
@@ -35,21 +36,13 @@ func TestReplayAndRewindAskBeforeTheyAct(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			printed := i.answer(c.lines, c.exit, append(c.args, i.byAddress()...)...)
 			for _, want := range c.want {
-				if !strings.Contains(printed, want) {
-					t.Errorf("it lacks %q:\n%s", want, printed)
-				}
+				assert.Contains(t, printed, want)
 			}
 		})
 	}
-	if taken := r.taken.Load(); taken != 6 {
-		t.Errorf("%d events were delivered before a question was answered with yes", taken)
-	}
-	if printed := i.answer("yes\n", 0, append(replay, i.byAddress()...)...); !strings.Contains(printed, "6 events queued to be delivered to soc again") {
-		t.Error(printed)
-	}
+	assert.Equal(t, r.taken.Load(), 6, "events were delivered before a question was answered with yes")
+	assert.Contains(t, i.answer("yes\n", 0, append(replay, i.byAddress()...)...), "6 events queued to be delivered to soc again")
 	await(t, "the replay", func() bool { return r.taken.Load() == 12 })
-	if printed := i.answer("y\n", 0, append(rewind, i.byAddress()...)...); !strings.Contains(printed, "hq/detections will be read again from ") {
-		t.Error(printed)
-	}
+	assert.Contains(t, i.answer("y\n", 0, append(rewind, i.byAddress()...)...), "hq/detections will be read again from ")
 	await(t, "the rewind", func() bool { return r.taken.Load() == 18 })
 }

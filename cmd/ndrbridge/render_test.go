@@ -6,6 +6,7 @@ import (
 
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/sinks/webhook/presets"
+	"ndrbridge/test/assert"
 )
 
 const presetSinks = `
@@ -89,9 +90,7 @@ func TestRenderCommand(t *testing.T) {
 				t.Errorf("%d requests, want %d", starts, test.starts)
 			}
 			for _, want := range test.want {
-				if !strings.Contains(stdout, want) {
-					t.Errorf("%q is not in\n%s", want, stdout)
-				}
+				assert.Contains(t, stdout, want)
 			}
 			if strings.Contains(stdout, "s3cret") {
 				t.Errorf("a secret is shown:\n%s", stdout)
@@ -116,15 +115,11 @@ func TestShownBody(t *testing.T) {
 		{"anything but JSON stays as it is", "a=b", "a=b\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := shownBody([]byte(test.body)); got != test.want {
-				t.Errorf("%q, want %q", got, test.want)
-			}
+			assert.Equal(t, shownBody([]byte(test.body)), test.want)
 		})
 	}
 	t.Run("control characters are replaced", func(t *testing.T) {
-		if got := printableLines("a\u009b2J\nb\n"); got != "a 2J\nb\n" {
-			t.Errorf("got %q", got)
-		}
+		assert.Equal(t, printableLines("a\u009b2J\nb\n"), "a 2J\nb\n")
 	})
 }
 

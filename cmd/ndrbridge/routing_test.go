@@ -9,6 +9,7 @@ import (
 
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/internal/pipeline/routing"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -79,9 +80,7 @@ FAIL  fails (tests.yaml:6)
 func TestTheTestsOfTheExample(t *testing.T) {
 	example := require.Value(filepath.Abs("../../configs/example.yaml"))(t)
 	code, stdout, stderr := routed(t, "", "test", "--config", example, filepath.Join(filepath.Dir(example), "tests", "example.yaml"))
-	if code != commandline.ExitDone {
-		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
-	}
+	assert.Equal(t, code, commandline.ExitDone, "exit code", stdout, stderr)
 }
 
 func TestTheCommandRoute(t *testing.T) {

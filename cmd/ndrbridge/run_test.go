@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/locked"
 	"ndrbridge/test/require"
 )
@@ -26,9 +27,7 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 	await(t, "the bridge", func() bool { return strings.Contains(log.String(), "msg=running") })
 	first, _, _ := strings.Cut(log.String(), "\n")
 	for _, want := range []string{"msg=starting", "version=dev", "revision=", "go=go", "configuration=" + i.config, "appliances=1", "sinks=1", "admin=" + i.admin} {
-		if !strings.Contains(first, want) {
-			t.Errorf("the first line of the log lacks %s: %s", want, first)
-		}
+		assert.Contains(t, first, want)
 	}
 
 	text := require.Value(os.ReadFile(i.config))(t)
@@ -49,9 +48,7 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 		return strings.Contains(string(b), "ndrbridge://hq/detections")
 	})
 	stop()
-	if code := <-exit; code != 0 {
-		t.Errorf("exit %d: %s", code, &log)
-	}
+	assert.Equal(t, <-exit, 0, "exit", &log)
 }
 
 func TestAnInterruptedStartIsNoFailure(t *testing.T) {
@@ -61,7 +58,5 @@ func TestAnInterruptedStartIsNoFailure(t *testing.T) {
 	stop()
 	var out, log locked.Buffer
 	c := &command{stdout: &out, stderr: &log, environ: []string{"NDRBRIDGE_TICKETS_ENABLED=true"}}
-	if code := commandline.Run(ctx, c.root(), []string{"run", "--config", i.config}, &out, &log); code != 0 {
-		t.Errorf("exit %d: %s", code, &log)
-	}
+	assert.Equal(t, commandline.Run(ctx, c.root(), []string{"run", "--config", i.config}, &out, &log), 0, "exit", &log)
 }

@@ -24,6 +24,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/sinks/webhook/presets"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/locked"
 	"ndrbridge/test/loopback"
@@ -346,9 +347,7 @@ func TestNoSecretIsShownForHostileResponses(t *testing.T) {
 	token := c.secrets["admin.token"][0]
 	for _, owner := range c.sinks {
 		status, text := s.get(t, "/api/v1/sinks/"+owner+"/dead?limit=1000", token)
-		if status != http.StatusOK {
-			t.Errorf("the dead letters of %s: %d %s", owner, status, text)
-		}
+		assert.Equal(t, status, http.StatusOK, "the dead letters of", owner, text)
 		expectNone(t, "a dead letter of "+owner, text, c.needles)
 	}
 	for _, path := range []string{"/api/v1/status", "/api/v1/sinks/none/dead", "/nothing"} {
@@ -361,9 +360,7 @@ func TestNoSecretIsShownForHostileResponses(t *testing.T) {
 	require.NoError(t, os.WriteFile(address[3], []byte(token), 0o600))
 	for _, args := range [][]string{{"status"}, {"dead", "list", "basic"}, {"dead", "list", "elasticsearch"}} {
 		code, out, errs := try(t, append(args, address...)...)
-		if code != 0 {
-			t.Errorf("%v: exit code %d: %s", args, code, errs)
-		}
+		assert.Equal(t, code, 0, args, "exit code", errs)
 		expectNone(t, "the command line", out+errs, c.needles)
 	}
 	for _, owner := range []struct{ name, reason string }{{"lake", "topic ndr."}, {"basic", "http://"}} {
@@ -372,9 +369,7 @@ func TestNoSecretIsShownForHostileResponses(t *testing.T) {
 		}
 	}
 	for _, sentence := range []string{"create topic new: [44]", "stream NDR: [10052]"} {
-		if !strings.Contains(s.log.String(), sentence) {
-			t.Errorf("the log has no error with %q", sentence)
-		}
+		assert.Contains(t, s.log.String(), sentence)
 	}
 	s.stop()
 	state := require.Value(os.ReadFile(filepath.Join(filepath.Dir(c.file), "state.db")))(t)

@@ -12,6 +12,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -146,9 +147,7 @@ func TestStateMaintenance(t *testing.T) {
 		{[]string{"state", "rename", "none", "other"}, 1, []string{"none"}},
 	})
 	stop()
-	if r.taken.Load() != 3 {
-		t.Errorf("the renamed sink got %d events, not those three once", r.taken.Load())
-	}
+	assert.Equal(t, r.taken.Load(), 3, "the renamed sink got … events")
 	require.NoError(t, os.WriteFile(i.config, []byte(strings.Replace(string(text), r.sink(), "", 1)), 0o600))
 	forget := func(sink string) []expected {
 		return []expected{

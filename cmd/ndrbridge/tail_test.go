@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -60,8 +61,6 @@ func TestTailFiltersByStream(t *testing.T) {
 	} {
 		e, err := transform.New(transform.Attributes{ID: "1", Source: c.source, Type: "io.ndrbridge.x"}, []byte(`{}`))
 		require.NoError(t, err)
-		if got := ofStream(e, c.stream); got != c.want {
-			t.Errorf("%s is of %q: %v", c.source, c.stream, got)
-		}
+		assert.Equal(t, ofStream(e, c.stream), c.want, c.source, "is of", c.stream)
 	}
 }

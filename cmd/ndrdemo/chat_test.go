@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/slack"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -27,9 +28,7 @@ func TestChat(t *testing.T) {
 			titled(t, 2, "<script>alert(1)</script>"),
 		}
 		require.NoError(t, sink.Send(t.Context(), events))
-		if got := c.counted(); got != (chatCount{messages: 1, cards: 2}) {
-			t.Errorf("counted %+v", got)
-		}
+		assert.Equal(t, c.counted(), chatCount{messages: 1, cards: 2}, "counted")
 		answer := require.Value(http.Get(server.URL))(t)
 		defer answer.Body.Close()
 		page := require.Value(io.ReadAll(answer.Body))(t)
@@ -56,9 +55,7 @@ func TestChat(t *testing.T) {
 		if newest, older := strings.Index(text, "number 59."), strings.Index(text, "number 10."); newest < 0 || older < newest || strings.Contains(text, "number 9.") {
 			t.Errorf("the page shows %s", text)
 		}
-		if got := c.counted(); got != (chatCount{messages: 60, cards: 60}) {
-			t.Errorf("counted %+v", got)
-		}
+		assert.Equal(t, c.counted(), chatCount{messages: 60, cards: 60}, "counted")
 	})
 
 	t.Run("it refuses anything but a message", func(t *testing.T) {

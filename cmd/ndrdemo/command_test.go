@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/locked"
 )
 
@@ -49,9 +50,7 @@ func TestDemo(t *testing.T) {
 			"time | shown versions entries records | events dup wait",
 			"delivered   distinct duplicated    missing", "Nothing is missing",
 		} {
-			if !strings.Contains(stdout.String(), want) {
-				t.Errorf("the output lacks %q", want)
-			}
+			assert.Contains(t, stdout.String(), want)
 		}
 		if !regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d .*(created|updated|logged|stored) `).MatchString(stdout.String()) {
 			t.Error("the output shows no event")
@@ -114,13 +113,9 @@ func TestDemo(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"--help"}, &stdout, &stderr); code != commandline.ExitDone {
-		t.Errorf("it ended with %d: %s", code, &stderr)
-	}
+	assert.Equal(t, run(t.Context(), []string{"--help"}, &stdout, &stderr), commandline.ExitDone, "it ended with", &stderr)
 	for _, text := range []string{"--for", "--rate", "--seed", "Ctrl-C", "dup"} {
-		if !strings.Contains(stdout.String(), text) {
-			t.Errorf("the help says nothing about %s", text)
-		}
+		assert.Contains(t, stdout.String(), text)
 	}
 }
 

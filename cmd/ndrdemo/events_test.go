@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -28,9 +29,7 @@ func TestEventsCommand(t *testing.T) {
 			}
 		}
 		want := []string{"io.ndrbridge.detection.created", "io.ndrbridge.detection.updated", "io.ndrbridge.audit.logged", "io.ndrbridge.record.stored"}
-		if !slices.Equal(types, want) {
-			t.Errorf("got %q, want %q", types, want)
-		}
+		assert.EqualSlices(t, types, want)
 	})
 	t.Run("a seed gives the same events at every time", func(t *testing.T) {
 		if a, b := printed("--seed", "7"), printed("--seed", "7"); a != b {

@@ -8,11 +8,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -53,9 +53,7 @@ func TestReceiver(t *testing.T) {
 	t.Run("anything but an event is rejected", func(t *testing.T) {
 		answer := httptest.NewRecorder()
 		(&receiver{arrivals: newArrivals(nil), screen: &screen{out: io.Discard}}).ServeHTTP(answer, httptest.NewRequest("POST", "/", strings.NewReader("{}")))
-		if answer.Code != http.StatusBadRequest {
-			t.Errorf("got %d", answer.Code)
-		}
+		assert.Equal(t, answer.Code, http.StatusBadRequest)
 	})
 	t.Run("events of the bridge itself are not counted", func(t *testing.T) {
 		e, err := transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/events", Type: "t.unreachable"}, []byte("{}"))
@@ -64,9 +62,7 @@ func TestReceiver(t *testing.T) {
 		if _, err := arrivals.receive(sinkSOC, e.Structured()); err != nil {
 			t.Error(err)
 		}
-		if events := arrivals.ledger.Received(sinkSOC); events != 0 {
-			t.Errorf("%d events", events)
-		}
+		assert.Equal(t, arrivals.ledger.Received(sinkSOC), 0, "events")
 	})
 }
 
@@ -96,7 +92,5 @@ func TestFollow(t *testing.T) {
 	for line := range lines {
 		got = append(got, line)
 	}
-	if !slices.Equal(got, []string{"one", "two", "three"}) {
-		t.Errorf("got %q", got)
-	}
+	assert.EqualSlices(t, got, []string{"one", "two", "three"})
 }

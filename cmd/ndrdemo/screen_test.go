@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -56,8 +57,6 @@ func TestScreen(t *testing.T) {
 			}
 			s.row(0, r)
 		}
-		if n := strings.Count(out.String(), " detections medium   updated  7  [2J T (status)\n"); n != 6 {
-			t.Errorf("%d events: %s", n, &out)
-		}
+		assert.Equal(t, strings.Count(out.String(), " detections medium   updated  7  [2J T (status)\n"), 6, "events", &out)
 	})
 }

@@ -9,13 +9,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/require"
 	events "ndrbridge/transform"
@@ -127,26 +127,18 @@ func TestOpenSearchHasTheFieldsOfElasticsearch(t *testing.T) {
 	}
 	got := mapping(t, "opensearch/component.json")
 	for _, path := range slices.Sorted(maps.Keys(want)) {
-		if !reflect.DeepEqual(got[path], want[path]) {
-			t.Errorf("%s is %+v, want %+v", path, got[path], want[path])
-		}
+		assert.DeepEqual(t, got[path], want[path], path, "is")
 	}
-	if len(got) != len(want) {
-		t.Errorf("%d fields, want %d", len(got), len(want))
-	}
+	assert.Equal(t, len(got), len(want), "fields")
 	var elastic, open component
 	read(t, "elasticsearch/component.json", &elastic)
 	read(t, "opensearch/component.json", &open)
-	if !reflect.DeepEqual(open.Template.Settings, elastic.Template.Settings) {
-		t.Errorf("settings %v, want %v", open.Template.Settings, elastic.Template.Settings)
-	}
+	assert.DeepEqual(t, open.Template.Settings, elastic.Template.Settings, "settings")
 	var streams, openStreams indexTemplate
 	read(t, "elasticsearch/data-streams.json", &streams)
 	read(t, "opensearch/data-streams.json", &openStreams)
 	streams.Template = nil // index modes and the life cycle of data streams are Elasticsearch's
-	if !reflect.DeepEqual(openStreams, streams) {
-		t.Errorf("%+v, want %+v", openStreams, streams)
-	}
+	assert.DeepEqual(t, openStreams, streams)
 }
 
 // TestEveryKeywordIsBounded: a longer value would make the index refuse the document.
@@ -212,18 +204,12 @@ func TestTransformKeepsTheLatestVersionOfEachDetection(t *testing.T) {
 	var x transform
 	read(t, "elasticsearch/transform.json", &x)
 	fields := mapping(t, "elasticsearch/component.json")
-	if want := []string{"event.provider", "ndrbridge.detection.id"}; !slices.Equal(x.Latest.UniqueKey, want) {
-		t.Errorf("the key is %v, want %v", x.Latest.UniqueKey, want)
-	}
+	assert.EqualSlices(t, x.Latest.UniqueKey, []string{"event.provider", "ndrbridge.detection.id"}, "the key is")
 	for _, key := range x.Latest.UniqueKey {
-		if fields[key].Type != "keyword" {
-			t.Errorf("%s is mapped as %q", key, fields[key].Type)
-		}
+		assert.Equal(t, fields[key].Type, "keyword", key, "is mapped as")
 	}
 	for _, at := range []string{x.Latest.Sort, x.Sync.Time.Field} {
-		if fields[at].Type != "date" {
-			t.Errorf("%s is mapped as %q", at, fields[at].Type)
-		}
+		assert.Equal(t, fields[at].Type, "date", at, "is mapped as")
 	}
 	var streams, latest indexTemplate
 	read(t, "elasticsearch/data-streams.json", &streams)

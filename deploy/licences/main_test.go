@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -19,9 +20,7 @@ func TestTheLicencesOfWhatIsLinkedArePrinted(t *testing.T) {
 		"github.com/inconshreveable/mousetrap", // linked on Windows alone
 		"Apache License", "Permission is hereby granted", "The Go Authors",
 	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is missing", want)
-		}
+		assert.Contains(t, out.String(), want)
 	}
 	if strings.Contains(out.String(), "pgregory.net/rapid") {
 		t.Error("the licence of what only tests use is there")

@@ -16,6 +16,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/bridge"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
@@ -57,9 +58,7 @@ tickets:
 	go func() { done <- b.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-done)
 	})
 	return "http://" + b.AdminAddress() + "/metrics"
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/docs"
 	"ndrbridge/test/require"
 )
@@ -117,9 +118,7 @@ func TestUnknown(t *testing.T) {
 		{"an unknown label in a legend", `ndrbridge_lag`, "{{sink}} {{class}}", "it has no label class to be shown"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := strings.Join(unknown(metrics, c.expr, c.text), "; "); got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
+			assert.Equal(t, strings.Join(unknown(metrics, c.expr, c.text), "; "), c.want)
 		})
 	}
 }

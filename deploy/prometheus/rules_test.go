@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -55,12 +56,8 @@ func TestEveryAlertIsDocumentedAndTested(t *testing.T) {
 		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
 			t.Errorf("%s has no summary or no description", r.Alert)
 		}
-		if want := book + "#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want {
-			t.Errorf("%s has the run book at %q, want %q", r.Alert, r.Annotations["runbook_url"], want)
-		}
-		if !strings.Contains(tests, `alertname="`+r.Alert+`"`) {
-			t.Errorf("no test in rules_test.yaml expects %s to fire", r.Alert)
-		}
+		assert.Equal(t, r.Annotations["runbook_url"], book+"#"+strings.ToLower(r.Alert), r.Alert, "has the run book at")
+		assert.Contains(t, tests, `alertname="`+r.Alert+`"`, "no test in rules_test.yaml expects", r.Alert, "to fire")
 	}
 	if !slices.Equal(alerts, sections) {
 		t.Errorf("the run book has the sections\n%q\nand the alerts are\n%q", sections, alerts)

@@ -14,6 +14,7 @@ import (
 
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/sentinel"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -304,9 +305,7 @@ func TestTheReadmeListsEveryColumn(t *testing.T) {
 	_, tables := rule(t)
 	for name, columns := range tables {
 		for _, c := range columns {
-			if !strings.Contains(string(text), fmt.Sprintf("`%s`", c.Name)) {
-				t.Errorf("the README does not mention %s of %s", c.Name, name)
-			}
+			assert.Contains(t, string(text), fmt.Sprintf("`%s`", c.Name), "the README does not mention", c.Name, "of", name)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"ndrbridge/internal/fixture"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -286,13 +287,9 @@ func TestEveryKindOfDocumentHasTheFieldsOfItsDataModels(t *testing.T) {
 		if !given {
 			continue
 		}
-		if got := strings.Join(found, ", "); got != w.models {
-			t.Errorf("%s belongs to %q instead of %q", d.name, got, w.models)
-		}
+		assert.Equal(t, strings.Join(found, ", "), w.models, d.name, "belongs to")
 		for name, values := range w.fields {
-			if !slices.Equal(f[name], values) {
-				t.Errorf("%s: %s is %q instead of %q", d.name, name, f[name], values)
-			}
+			assert.EqualSlices(t, f[name], values, d.name, name, "is")
 		}
 	}
 	for name := range models {

@@ -7,15 +7,14 @@ import (
 	"testing"
 
 	"ndrbridge/configs"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
 func TestTheReadmeHasAConfigurationThatLoadsAndEveryEventType(t *testing.T) {
 	text := require.Value(os.ReadFile("README.md"))(t)
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	if len(blocks) != 1 {
-		t.Fatalf("there are %d blocks of YAML", len(blocks))
-	}
+	require.Equal(t, len(blocks), 1, "there are … blocks of YAML")
 	file := strings.Replace(blocks[0][1], "key_file: /run/secrets/hec", "key: secret", 1) +
 		"\n   appliances: [{name: hq, url: \"https://sensor.example\", api_key: k}]\n"
 	config := require.Value(configs.Parse("README.md", []byte(file), nil))(t)
@@ -23,8 +22,6 @@ func TestTheReadmeHasAConfigurationThatLoadsAndEveryEventType(t *testing.T) {
 		t.Errorf("the add-on does not read what sink %+v sends", s)
 	}
 	for name := range readConf(t, "default/eventtypes.conf") {
-		if !strings.Contains(string(text), "`"+name+"`") {
-			t.Errorf("it does not have event type %s", name)
-		}
+		assert.Contains(t, string(text), "`"+name+"`", "it does not have event type", name)
 	}
 }

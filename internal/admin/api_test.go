@@ -12,6 +12,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -86,9 +87,7 @@ func checkProblem(t *testing.T, answer *http.Response, body string, status int, 
 	if err := json.Unmarshal([]byte(body), &p); err != nil || p.Title == "" || p.Detail == "" || p.Status != answer.StatusCode {
 		t.Errorf("%s is not a problem document (%v)", body, err)
 	}
-	if got := answer.Header.Get("Content-Type"); got != "application/problem+json" {
-		t.Errorf("content type %q", got)
-	}
+	assert.Equal(t, answer.Header.Get("Content-Type"), "application/problem+json", "content type")
 	if answer.StatusCode != status || !strings.Contains(p.Detail, detail) {
 		t.Errorf("%d %q; want %d with %q", answer.StatusCode, p.Detail, status, detail)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/locked"
 	"ndrbridge/test/require"
@@ -166,9 +167,7 @@ func TestTheInterfaceOverTLS(t *testing.T) {
 		other := admin.TLS{}
 		other.CertFile, other.KeyFile = certificate.Files(t, t.TempDir(), "other", certificate.New(t, "ndr.example", soon, nil))
 		client := require.Value(admin.NewOwnClient(address, "", other))(t)
-		if err := client.Health(t.Context()); err == nil || !strings.Contains(err.Error(), "is not that of admin.tls.cert_file") {
-			t.Errorf("the error is %v", err)
-		}
+		assert.ErrorContains(t, client.Health(t.Context()), "is not that of admin.tls.cert_file", "the error is")
 	})
 }
 
@@ -191,17 +190,13 @@ func TestRenewedCertificatesAreServed(t *testing.T) {
 		defer conn.Close()
 		return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Subject.CommonName
 	}
-	if got := served(); got != "first" {
-		t.Fatalf("it serves %s", got)
-	}
+	require.Equal(t, served(), "first", "it serves")
 	later := time.Now().Add(time.Minute) // a file system may not tell two versions of a moment apart
 	text, _ := certificate.PEM(t, second)
 	require.NoError(t, os.WriteFile(files.CertFile, []byte(text), 0o600))
 	require.NoError(t, os.Chtimes(files.CertFile, later, later))
 	for range 2 {
-		if got := served(); got != "first" {
-			t.Errorf("it serves %s without its key", got)
-		}
+		assert.Equal(t, served(), "first", "it serves … without its key")
 	}
 	if got := strings.Count(logged.String(), "cannot be used"); got != 1 {
 		t.Errorf("the mistake is logged %d times: %s", got, logged.String())
@@ -209,9 +204,7 @@ func TestRenewedCertificatesAreServed(t *testing.T) {
 	certificate.Files(t, folder, "own", second)
 	later = later.Add(time.Minute)
 	require.NoError(t, os.Chtimes(files.KeyFile, later, later))
-	if got := served(); got != "second" {
-		t.Errorf("it serves %s after the renewal", got)
-	}
+	assert.Equal(t, served(), "second", "it serves … after the renewal")
 }
 
 func TestUnusableCertificatesAreErrors(t *testing.T) {

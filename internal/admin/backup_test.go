@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -34,9 +35,7 @@ func TestBackupIsAUsableState(t *testing.T) {
 	}
 
 	answer, _ := request(t, http.MethodPost, server.URL+"/api/v1/backup", "", token)
-	if got := answer.Header.Get("Content-Type"); got != "application/octet-stream" {
-		t.Errorf("content type %q", got)
-	}
+	assert.Equal(t, answer.Header.Get("Content-Type"), "application/octet-stream", "content type")
 	if got := answer.Header.Get("Content-Disposition"); !strings.HasPrefix(got, "attachment; filename=") {
 		t.Errorf("content disposition %q", got)
 	}
@@ -69,9 +68,7 @@ func TestTruncatedBackupIsAnError(t *testing.T) {
 		c := newControl(t)
 		client, _ := serve(t, c)
 		full := errors.New("the disk is full")
-		if err := client.Backup(t.Context(), refusing{full}); !errors.Is(err, full) {
-			t.Errorf("%v, want %v", err, full)
-		}
+		assert.ErrorIs(t, client.Backup(t.Context(), refusing{full}), full)
 	})
 	t.Run("HTTP/1.0 is refused", func(t *testing.T) {
 		_, server := serve(t, newControl(t))

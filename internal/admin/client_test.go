@@ -12,6 +12,7 @@ import (
 
 	"ndrbridge/internal/admin"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -209,8 +210,6 @@ func TestClientReportsForeignResponses(t *testing.T) {
 		server := httptest.NewServer(nil)
 		server.Close()
 		client := require.Value(admin.NewClient(server.URL, token))(t)
-		if err := client.Backup(t.Context(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "ask the bridge") {
-			t.Errorf("%v", err)
-		}
+		assert.ErrorContains(t, client.Backup(t.Context(), &bytes.Buffer{}), "ask the bridge")
 	})
 }

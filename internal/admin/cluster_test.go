@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -79,9 +80,7 @@ func TestClientHandover(t *testing.T) {
 	require.NoError(t, admin.API.HandOver.Do(t.Context(), client, admin.None{}))
 	answer, text := request(t, "POST", server.URL+"/api/v1/cluster/handover", `{"member":"b"}`, token)
 	checkProblem(t, answer, text, http.StatusBadRequest, "takes no body")
-	if c.handovers != 1 {
-		t.Errorf("%d handovers, want 1", c.handovers)
-	}
+	assert.Equal(t, c.handovers, 1, "handovers")
 	c.err = errors.New("no other member follows it")
 	answer, text = request(t, "POST", server.URL+"/api/v1/cluster/handover", "", token)
 	checkProblem(t, answer, text, http.StatusConflict, "no other member follows it")
@@ -100,9 +99,7 @@ func TestClientRecover(t *testing.T) {
 	if answer.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without the token: %s", answer.Status)
 	}
-	if !reflect.DeepEqual(c.recoveries, []admin.Recovery{want}) {
-		t.Errorf("%+v, want %+v once", c.recoveries, want)
-	}
+	assert.DeepEqual(t, c.recoveries, []admin.Recovery{want}, "want", want, "once")
 	c.err = fmt.Errorf("%w member %q", admin.ErrUnknown, "z")
 	if err := admin.API.RecoverCluster.Do(t.Context(), client, admin.Recovery{From: "z"}); !errors.Is(err, admin.ErrUnknown) || !strings.Contains(err.Error(), `"z"`) {
 		t.Errorf("%v, want that the member is unknown", err)
@@ -129,9 +126,7 @@ func TestAMemberWithoutThePipelineIsUnavailable(t *testing.T) {
 	client, server := serveWith(t, handlerOf(admin.NewLocal((&cluster{state: twoMembers}).operations())))
 	answer, body := request(t, http.MethodGet, server.URL+"/api/v1/history", "", token)
 	checkProblem(t, answer, body, http.StatusServiceUnavailable, "this member does not own the log of the cluster")
-	if got := answer.Header.Get("Retry-After"); got != "5" {
-		t.Errorf("Retry-After %q, want 5", got)
-	}
+	assert.Equal(t, answer.Header.Get("Retry-After"), "5", "Retry-After")
 	if _, err := client.Status(t.Context()); !errors.Is(err, admin.ErrUnavailable) {
 		t.Errorf("%v, want ErrUnavailable", err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -54,9 +55,7 @@ func TestDeadLettersAreListed(t *testing.T) {
 			"key": checkpoint.DeadKey(1), "class": "rejected", "reason": "422 <no>", "reason_kind": "422 <no>", "time": "1970-01-01T00:16:40Z",
 			"bytes": float64(len(event(t, 1, `{"title":"<script>"}`).Structured())), "event_id": "1",
 		}
-		if got := page.DeadLetters[0]; !reflect.DeepEqual(got, want) {
-			t.Errorf("%v, want %v", got, want)
-		}
+		assert.DeepEqual(t, page.DeadLetters[0], want)
 	})
 	t.Run("page by page", func(t *testing.T) {
 		var ids []any
@@ -82,9 +81,7 @@ func TestDeadLettersAreListed(t *testing.T) {
 	})
 	t.Run("of a stream", func(t *testing.T) {
 		page := list(t, source+"?stream=records/dns&bodies=true")
-		if len(page.DeadLetters) != 2 {
-			t.Fatalf("%d dead letters, want 2", len(page.DeadLetters))
-		}
+		require.Equal(t, len(page.DeadLetters), 2, "dead letters")
 		if got := page.DeadLetters[1]["body_base64"]; got != base64.StdEncoding.EncodeToString([]byte(`{"n":`)) || page.DeadLetters[1]["event_id"] != nil {
 			t.Errorf("a body that is not JSON is %v", page.DeadLetters[1])
 		}
@@ -96,9 +93,7 @@ func TestDeadLettersAreListed(t *testing.T) {
 	})
 	t.Run("one with its body, with its numbers unchanged", func(t *testing.T) {
 		_, body := request(t, http.MethodGet, source+"/a%2Fb%3Fc?stream=records/dns", "", token)
-		if !strings.Contains(body, `"body":{"n":1.10}`) {
-			t.Errorf("%s", body)
-		}
+		assert.Contains(t, body, `"body":{"n":1.10}`)
 	})
 }
 

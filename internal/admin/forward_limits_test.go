@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -17,9 +18,7 @@ func TestOnlyStreamsMayTakeLong(t *testing.T) {
 		"application/json": false, "application/problem+json": false, "": false,
 		"text/event-stream": true, "application/x-ndjson": true, "application/octet-stream": true,
 	} {
-		if got := isStream(http.Header{"Content-Type": {media}}); got != want {
-			t.Errorf("%q: %v", media, got)
-		}
+		assert.Equal(t, isStream(http.Header{"Content-Type": {media}}), want, media)
 	}
 }
 

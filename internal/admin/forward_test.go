@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -98,9 +99,7 @@ func TestAMemberForwardsToTheOwner(t *testing.T) {
 				}
 				return
 			}
-			if len(asked) != 1 {
-				t.Fatalf("the owner got %d requests", len(asked))
-			}
+			require.Equal(t, len(asked), 1, "the owner got … requests")
 			got := asked[0]
 			if got.Method != e.method || got.URL.Path != e.path || got.Host != own.Listener.Addr().String() {
 				t.Errorf("the owner got %s %s for %s", got.Method, got.URL, got.Host)
@@ -216,9 +215,7 @@ func TestARequestThatCannotBeForwarded(t *testing.T) {
 			server := newServer(t, optionsOfStandby(func() (string, bool, string) { return test.url, false, test.why }))
 			answer, body := send(t, http.MethodGet, server.URL+"/api/v1/status", "", "Authorization", "Bearer "+token, "Ndr-Forwarded-By", test.forwarded)
 			checkProblem(t, answer, body, http.StatusServiceUnavailable, test.detail)
-			if got := answer.Header.Get("Retry-After"); got != "1" {
-				t.Errorf("Retry-After %q, want 1", got)
-			}
+			assert.Equal(t, answer.Header.Get("Retry-After"), "1", "Retry-After")
 		})
 	}
 	t.Run("at the owner itself is carried out", func(t *testing.T) {
@@ -264,9 +261,7 @@ func TestStreamsAreForwarded(t *testing.T) {
 			_, err := w.Write(make([]byte, 1<<20))
 			return errors.Join(err, errors.New("the disk failed"))
 		}
-		if err := client.Backup(t.Context(), io.Discard); !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("%v, want an early EOF", err)
-		}
+		assert.ErrorIs(t, client.Backup(t.Context(), io.Discard), io.ErrUnexpectedEOF)
 	})
 	t.Run("a copy for HTTP/1.0 is refused", func(t *testing.T) {
 		conn := dial(t, server.Listener.Addr().String(), "POST /api/v1/backup HTTP/1.0\r\nAuthorization: Bearer "+token+"\r\n\r\n")

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/hostile"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -112,9 +113,7 @@ func TestBodiesOfUnauthenticatedCallersAreLimited(t *testing.T) {
 	}
 	t.Run("an authenticated one is read nevertheless", func(t *testing.T) {
 		answer, body := request(t, http.MethodPost, "http://"+address+"/api/v1/sinks/lake/requeue", `{"keys": []}`, token)
-		if answer.StatusCode != http.StatusOK {
-			t.Errorf("%d %s", answer.StatusCode, body)
-		}
+		assert.Equal(t, answer.StatusCode, http.StatusOK, body)
 	})
 }
 

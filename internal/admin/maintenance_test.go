@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"testing"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -25,13 +25,9 @@ func TestClientMaintenance(t *testing.T) {
 			admin.API.ForgetAppliance.Do(t.Context(), client, admin.ForgetRequest{Appliance: "hq"}), admin.API.ForgetAppliance.Do(t.Context(), client, admin.ForgetRequest{Appliance: "hq", Identity: true}))
 	}
 	require.NoError(t, all())
-	if want := []string{"forget lake", "rename lake to sea", "forget appliance hq", "forget identity hq"}; !slices.Equal(c.changes, want) {
-		t.Errorf("%q, want %q", c.changes, want)
-	}
+	assert.EqualSlices(t, c.changes, []string{"forget lake", "rename lake to sea", "forget appliance hq", "forget identity hq"})
 	c.err = fmt.Errorf("%w sink", admin.ErrUnknown)
-	if err := all(); !errors.Is(err, admin.ErrUnknown) {
-		t.Errorf("%v, want that it is unknown", err)
-	}
+	assert.ErrorIs(t, all(), admin.ErrUnknown)
 	c.err = errors.New("the sink is configured")
 	answer, body := request(t, "POST", server.URL+"/api/v1/sinks/lake/forget", "", token)
 	checkProblem(t, answer, body, http.StatusConflict, "the sink is configured")

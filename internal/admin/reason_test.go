@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 )
 
 func TestTheKindOfAReason(t *testing.T) {
@@ -23,9 +24,7 @@ func TestTheKindOfAReason(t *testing.T) {
 		{"nothing", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := admin.ReasonKind(c.reason); got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
+			assert.Equal(t, admin.ReasonKind(c.reason), c.want)
 		})
 	}
 	long := admin.ReasonKind(strings.Repeat("é1 ", 10_000))

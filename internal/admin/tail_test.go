@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -30,9 +31,7 @@ func ids(t *testing.T, client *admin.Client, from admin.From, n int) <-chan []st
 			}
 			return nil
 		})
-		if !errors.Is(err, enough) {
-			t.Errorf("after %d of %d events: %v", len(got), n, err)
-		}
+		assert.ErrorIs(t, err, enough, "after", len(got), "of", n, "events")
 		done <- got
 	}()
 	return done
@@ -65,9 +64,7 @@ func TestTheEndOfTheJournalIsReported(t *testing.T) {
 		t.Errorf("%v (%v), want %v", got, err, want)
 	}
 	client, _ = serve(t, newControl(t))
-	if err := client.Tail(t.Context(), admin.From{Live: func() error { return done }}, nil); !errors.Is(err, done) {
-		t.Errorf("%v, want the error of Live", err)
-	}
+	assert.ErrorIs(t, client.Tail(t.Context(), admin.From{Live: func() error { return done }}, nil), done)
 }
 
 func TestEventsAreTailed(t *testing.T) {
@@ -89,9 +86,7 @@ func TestEventsAreTailed(t *testing.T) {
 			tailed := ids(t, client, test.from, len(want))
 			<-c.tailing
 			c.journal(t, test.then, `{}`)
-			if got := <-tailed; !slices.Equal(got, want) {
-				t.Errorf("%v, want %v", got, want)
-			}
+			assert.EqualSlices(t, <-tailed, want)
 		})
 	}
 	t.Run("large and with unusual white space", func(t *testing.T) {
@@ -106,9 +101,7 @@ func TestEventsAreTailed(t *testing.T) {
 			}
 			return enough
 		})
-		if !errors.Is(err, enough) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, err, enough)
 	})
 }
 
@@ -118,12 +111,8 @@ func TestTailSendsServerSentEvents(t *testing.T) {
 	c.tail = func(_ context.Context, yield func(transform.Event) error) error { return yield(e) }
 	_, server := serve(t, c)
 	answer, body := request(t, http.MethodGet, server.URL+"/api/v1/events", "", token)
-	if got := answer.Header.Get("Content-Type"); got != "text/event-stream" {
-		t.Errorf("content type %q", got)
-	}
-	if want := ":\n\nid: 7\nevent: io.ndrbridge.detection.created\ndata: " + string(e.Structured()) + "\n\n"; body != want {
-		t.Errorf("%q, want %q", body, want)
-	}
+	assert.Equal(t, answer.Header.Get("Content-Type"), "text/event-stream", "content type")
+	assert.Equal(t, body, ":\n\nid: 7\nevent: io.ndrbridge.detection.created\ndata: "+string(e.Structured())+"\n\n")
 }
 
 func TestTailEnds(t *testing.T) {
@@ -141,9 +130,7 @@ func TestTailEnds(t *testing.T) {
 		go func() { done <- client.Tail(ctx, admin.From{}, ignore) }()
 		<-c.tailing
 		leave()
-		if err := <-done; err != nil {
-			t.Errorf("%v, want nil", err)
-		}
+		assert.NoError(t, <-done)
 		ended(t, c)
 	})
 	t.Run("with an error when the server closes", func(t *testing.T) {
@@ -162,9 +149,7 @@ func TestTailEnds(t *testing.T) {
 		c := newControl(t)
 		c.tail = func(context.Context, func(transform.Event) error) error { return nil }
 		client, _ := serve(t, c)
-		if err := client.Tail(t.Context(), admin.From{}, ignore); err == nil || !strings.Contains(err.Error(), "ended the stream") {
-			t.Errorf("%v", err)
-		}
+		assert.ErrorContains(t, client.Tail(t.Context(), admin.From{}, ignore), "ended the stream")
 	})
 	t.Run("with the bridge's error", func(t *testing.T) {
 		c := newControl(t)

@@ -23,6 +23,7 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/tickets"
 	"ndrbridge/internal/tickets/webhookintake"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -153,17 +154,13 @@ func TestCommandsAreTakenIn(t *testing.T) {
 			answer, text := send(t, http.MethodPost, server.URL+"/api/v1/tickets/jira", body, "X-Hub-Signature", signature(body), "X-Atlassian-Webhook-Identifier", identifier)
 			accepted(t, answer, text)
 		}
-		if n := len(c.commands(t)) - before; n != 1 {
-			t.Errorf("%d were stored, want 1", n)
-		}
+		assert.Equal(t, len(c.commands(t))-before, 1, "were stored")
 	})
 	t.Run("a webhook with parameters that its system adds to the address", func(t *testing.T) {
 		before, body := len(c.commands(t)), strings.Replace(issue("done", "ana"), "SEC-1", "SEC-4", 1)
 		answer, text := send(t, http.MethodPost, server.URL+"/api/v1/tickets/jira?triggeredByUser=ana&user_key=ana&user_key=a;b", body, "X-Hub-Signature", signature(body))
 		accepted(t, answer, text)
-		if n := len(c.commands(t)) - before; n != 1 {
-			t.Errorf("%d were stored, want 1", n)
-		}
+		assert.Equal(t, len(c.commands(t))-before, 1, "were stored")
 	})
 	t.Run("a webhook of another system with the token", func(t *testing.T) {
 		answer, body := send(t, http.MethodPost, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "7", "status": "acknowledged"}`, "Authorization", bearer)
@@ -290,9 +287,7 @@ func TestTemporaryErrorsAskForARetry(t *testing.T) {
 			_, server := intakes(t, o, readSecret)
 			answer, body := request(t, http.MethodPost, server.URL+"/api/v1/tickets", `{"ticket_id": "SEC-1", "status": "new"}`, token)
 			checkProblem(t, answer, body, http.StatusServiceUnavailable, c.detail)
-			if got := answer.Header.Get("Retry-After"); got != c.retryAfter {
-				t.Errorf("Retry-After %q, want %q", got, c.retryAfter)
-			}
+			assert.Equal(t, answer.Header.Get("Retry-After"), c.retryAfter, "Retry-After")
 		})
 	}
 }
@@ -373,9 +368,7 @@ func TestClientTicketCommands(t *testing.T) {
 		"try":  admin.API.RetryTicketCommand.Do(ctx, client, admin.OfCommand{ID: rejected}),
 		"drop": admin.API.DropTicketCommand.Do(ctx, client, admin.OfCommand{ID: rejected}),
 	} {
-		if !errors.Is(err, admin.ErrUnknown) {
-			t.Errorf("%s a dropped one: %v", name, err)
-		}
+		assert.ErrorIs(t, err, admin.ErrUnknown, name, "a dropped one")
 	}
 	for query, detail := range map[string]string{"?status=done": "pending, applied or rejected", "?limit=0": "from 1 to 1000", "?after=x": "the id of"} {
 		answer, body := request(t, http.MethodGet, server.URL+"/api/v1/tickets"+query, "", token)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -48,9 +49,7 @@ func TestARefusedKeyIsReadAgain(t *testing.T) {
 	expect("a key that is right is read once", 3, 1)
 
 	right, onDisk = "second", "second"
-	if err := search(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, search())
 	expect("a key that was changed is tried at once", 2, 1)
 
 	right = "third"
@@ -80,9 +79,7 @@ func TestARefusedKeyIsReadAgain(t *testing.T) {
 	expect("with an empty key nothing is sent", 0, 1)
 
 	onDisk = "third"
-	if err := search(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, search())
 	expect("a key that was fixed is used", 1, 1)
 }
 

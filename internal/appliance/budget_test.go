@@ -2,7 +2,6 @@ package appliance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -212,9 +212,7 @@ func TestAppliancesThatDoNotAnswerKeepNoOtherWaiting(t *testing.T) {
 				synctest.Wait()
 				select {
 				case err := <-read:
-					if err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, err)
 				default:
 					t.Error("an appliance that answers waits for those that do not")
 					<-read
@@ -251,9 +249,7 @@ func TestAPageThatGrowsWaitsNoLongerThanARequestMayTake(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-ended:
-			if !errors.Is(err, ErrNoMemory) {
-				t.Errorf("error %v", err)
-			}
+			assert.ErrorIs(t, err, ErrNoMemory)
 		default:
 			t.Error("it waits on")
 		}
@@ -263,8 +259,6 @@ func TestAPageThatGrowsWaitsNoLongerThanARequestMayTake(t *testing.T) {
 		if page.loan.n < int64(smallBody)*2 {
 			t.Errorf("the next loan is of %d bytes", page.loan.n)
 		}
-		if err := c.SearchDetections(t.Context(), search, &page); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.SearchDetections(t.Context(), search, &page))
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -154,15 +155,9 @@ func TestRequests(t *testing.T) {
 			c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
 				got = sent{r.Method, r.URL.RequestURI(), r.Header.Get("Authorization"), string(body)}
-				if r.Header.Get("Accept") != "application/json" {
-					t.Errorf("Accept: %q", r.Header.Get("Accept"))
-				}
-				if want := map[bool]string{true: "application/json"}[len(body) > 0]; r.Header.Get("Content-Type") != want {
-					t.Errorf("Content-Type: %q", r.Header.Get("Content-Type"))
-				}
-				if r.UserAgent() != "ndrbridge" {
-					t.Errorf("User-Agent: %q", r.UserAgent())
-				}
+				assert.Equal(t, r.Header.Get("Accept"), "application/json", "Accept")
+				assert.Equal(t, r.Header.Get("Content-Type"), map[bool]string{true: "application/json"}[len(body) > 0], "Content-Type")
+				assert.Equal(t, r.UserAgent(), "ndrbridge", "User-Agent")
 				if _, sent := r.Header["Idempotency-Key"]; sent {
 					t.Error("an idempotency key was sent")
 				}
@@ -228,9 +223,7 @@ func TestAPageIsUsedAgain(t *testing.T) {
 	} {
 		body.Store(" [" + strings.Join(want, " ,\n") + "]\n ")
 		require.NoError(t, c.SearchDetections(t.Context(), anySearch, &page))
-		if len(page.Objects) != len(want) {
-			t.Fatalf("%d objects, want %d", len(page.Objects), len(want))
-		}
+		require.Equal(t, len(page.Objects), len(want), "objects")
 		for i, o := range page.Objects {
 			if string(o.Raw) != want[i] || o.Repaired {
 				t.Errorf("object %d: %.100q, repaired %t", i, o.Raw, o.Repaired)
@@ -300,9 +293,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	for range statuses {
 		c.Detection(t.Context(), 1, new(Page))
 	}
-	if len(connections) != 1 {
-		t.Errorf("%d connections for %d requests", len(connections), len(statuses))
-	}
+	assert.Equal(t, len(connections), 1, "connections for", len(statuses), "requests")
 }
 
 func TestAConnectionClosedWhileIdleIsNotAFailure(t *testing.T) {
@@ -377,9 +368,7 @@ func TestTheRateIsLimited(t *testing.T) {
 		if !errors.Is(e, context.Canceled) || e.Status != 0 {
 			t.Error(e)
 		}
-		if waited := time.Since(start); waited != 1600*time.Millisecond {
-			t.Errorf("the wait ended after %s", waited)
-		}
+		assert.Equal(t, time.Since(start), 1600*time.Millisecond, "the wait ended after")
 	})
 }
 

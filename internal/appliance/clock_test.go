@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 func TestTheClockIsCompared(t *testing.T) {
@@ -165,14 +168,10 @@ func TestOnceTheClockIsKnownAPageCostsOneRequest(t *testing.T) {
 			if _, err := d.ask(t, c); err != nil {
 				t.Fatal(err)
 			}
-			if want := agreeingDates + i; len(d.requests) != want {
-				t.Fatalf("%d requests for %d pages, want %d", len(d.requests), i+1, want)
-			}
+			require.Equal(t, len(d.requests), agreeingDates+i, "requests for", i+1, "pages")
 		}
 		for _, path := range d.requests[1:agreeingDates] {
-			if path != "/api/v1/service/version" {
-				t.Errorf("the time is asked for at %s", path)
-			}
+			assert.Equal(t, path, "/api/v1/service/version", "the time is asked for at")
 		}
 	})
 }
@@ -230,12 +229,8 @@ func TestAClockThatIsSetIsFollowed(t *testing.T) {
 						t.Fatalf("it was believed after %d answers", len(d.requests))
 					}
 				}
-				if n := len(d.requests); n != agreeingDates+2 {
-					t.Errorf("%d requests for 3 pages", n)
-				}
-				if got := strings.Join(reported, ", "); got != "0s true, "+fmt.Sprint(by)+" false" {
-					t.Errorf("reported: %s", got)
-				}
+				assert.Equal(t, len(d.requests), agreeingDates+2, "requests for 3 pages")
+				assert.Equal(t, strings.Join(reported, ", "), "0s true, "+fmt.Sprint(by)+" false", "reported")
 			})
 		})
 	}
@@ -358,9 +353,7 @@ func TestAClockIsFollowedAfterAnswersThatContradictEachOther(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := c.DisbelievedDates(); n != uint64(len(d.requests)) {
-			t.Errorf("%d answers are counted as disbelieved, want %d", n, len(d.requests))
-		}
+		assert.Equal(t, c.DisbelievedDates(), uint64(len(d.requests)), "answers are counted as disbelieved, want", len(d.requests))
 		d.wrong, d.ahead, d.requests = nil, 20*time.Hour, nil
 		off, err := d.ask(t, c)
 		if err != nil || off.Abs() > 2*time.Second || len(d.requests) != agreeingDates {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 )
 
@@ -156,9 +157,7 @@ func TestADetectionThatIsNotOneObject(t *testing.T) {
 		c := newClient(t, answer(200, "", body))
 		page := Page{Objects: []Object{{}}}
 		failureOf(t, c.Detection(t.Context(), 1, &page))
-		if len(page.Objects) != 0 {
-			t.Errorf("%q: %d objects", body, len(page.Objects))
-		}
+		assert.Equal(t, len(page.Objects), 0, body, "objects")
 		if _, err := c.DetectionModTime(t.Context(), 1); err == nil && !strings.HasPrefix(body, "{") {
 			t.Errorf("%q has a detection", body)
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ndrbridge/test/assert"
 )
 
 // limitedClient is a client limited to one request per second, and a record of what it
@@ -76,13 +78,9 @@ func TestStreamsOfOnePriorityTakeTurns(t *testing.T) {
 				for id := range int64(3) {
 					q.ask(t.Context(), c, id+1, 3)
 				}
-				if sent := q.wait(); sent != "1 2 3 1 2 3 1 2 3" {
-					t.Errorf("sent %s", sent)
-				}
+				assert.Equal(t, q.wait(), "1 2 3 1 2 3 1 2 3", "sent")
 				for i, at := range q.at {
-					if at != time.Duration(i+1)*time.Second {
-						t.Errorf("request %d was sent after %s", i+1, at)
-					}
+					assert.Equal(t, at, time.Duration(i+1)*time.Second, "request", i+1, "was sent after")
 				}
 			})
 		})
@@ -109,9 +107,7 @@ func TestABusyUrgentStreamDoesNotStopThoseInTheBackground(t *testing.T) {
 		q.ask(t.Context(), q.urgent, 9, 4)
 		q.ask(t.Context(), q.background, 1, 2)
 		q.ask(t.Context(), q.background, 2, 2)
-		if sent := q.wait(); sent != "9 1 9 2 9 1 9 2" {
-			t.Errorf("sent %s", sent)
-		}
+		assert.Equal(t, q.wait(), "9 1 9 2 9 1 9 2", "sent")
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/require"
 )
@@ -76,9 +77,7 @@ func TestTLS(t *testing.T) {
 			c := newClientOf(t, func(o *Options) { o.URL, o.TLS = server.URL, test.client })
 			err := c.SearchDetections(t.Context(), anySearch, new(Page))
 			if test.says == "" {
-				if err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, err)
 				return
 			}
 			if e := failureOf(t, err); e.Status != 0 || !strings.Contains(e.Error(), test.says) {
@@ -212,9 +211,7 @@ func TestProxy(t *testing.T) {
 	search := func(c *Client) error { return c.SearchDetections(t.Context(), anySearch, new(Page)) }
 
 	c := with("https://example.com", proxyPassword)
-	if err := search(c); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, search(c))
 	c.Close()
 	server.CloseClientConnections()
 

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -102,9 +103,7 @@ func TestATokenIsKeptUntilShortlyBeforeItEnds(t *testing.T) {
 					}
 					time.Sleep(30 * time.Second)
 				}
-				if got := strings.Join(asked, " "); got != want {
-					t.Errorf("tokens asked for at %s, want %s", got, want)
-				}
+				assert.Equal(t, strings.Join(asked, " "), want, "tokens asked for at")
 			})
 		})
 	}
@@ -118,9 +117,7 @@ func TestOneTokenIsRequestedAtATime(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 10 {
 				wg.Go(func() {
-					if err := c.SearchDetections(t.Context(), anySearch, new(Page)); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
 				})
 			}
 			wg.Wait()
@@ -141,9 +138,7 @@ func TestWaitingForATokenCanBeCancelled(t *testing.T) {
 		c := newCloudClient(t, cloud)
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !errors.Is(e, context.DeadlineExceeded) {
-				t.Error(e)
-			}
+			assert.ErrorIs(t, failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page))), context.DeadlineExceeded)
 		})
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -167,15 +162,11 @@ func TestARefusedTokenIsReplaced(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 5 {
 			wg.Go(func() {
-				if err := search(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, search())
 			})
 		}
 		wg.Wait()
-		if cloud.issued != 2 {
-			t.Errorf("%d tokens for five refusals at once", cloud.issued)
-		}
+		assert.Equal(t, cloud.issued, 2, "tokens for five refusals at once")
 	})
 }
 

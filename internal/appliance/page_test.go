@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"ndrbridge/test/assert"
 )
 
 func TestBytesThatAreNotUTF8AreReplaced(t *testing.T) {
@@ -25,9 +27,7 @@ func TestBytesThatAreNotUTF8AreReplaced(t *testing.T) {
 			t.Errorf("object %d is %q, repaired %t", i, o.Raw, o.Repaired)
 		}
 	}
-	if len(page.Objects) != len(want) {
-		t.Errorf("%d objects", len(page.Objects))
-	}
+	assert.Equal(t, len(page.Objects), len(want), "objects")
 	if err := page.decodeObject([]byte("{\"t\":\"\xc3\"} ")); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ndrbridge/internal/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -60,9 +61,7 @@ func TestChangesAreEncoded(t *testing.T) {
 			var body map[string]any
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				path = r.Method + " " + r.URL.Path
-				if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, json.NewDecoder(r.Body).Decode(&body))
 				w.WriteHeader(c.answer)
 				io.WriteString(w, c.says)
 			}))

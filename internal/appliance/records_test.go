@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -81,9 +81,7 @@ func TestOtherMembersOfARecordsAnswer(t *testing.T) {
 				if len(got.warnings) == 0 {
 					got.warnings = nil
 				}
-				if !reflect.DeepEqual(got, test.want) {
-					t.Errorf("%s\nsays %+v, want %+v", body, got, test.want)
-				}
+				assert.DeepEqual(t, got, test.want, body, "says")
 				if len(page.Objects) != 1 || string(page.Objects[0].Raw) != `{"_id": "x"}` || page.Date.IsZero() {
 					t.Errorf("%s\nhas %d records of %s", body, len(page.Objects), page.Date)
 				}
@@ -250,14 +248,10 @@ func BenchmarkRecordPage(b *testing.B) {
 func TestWarningsContainNoSecret(t *testing.T) {
 	c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
 		warnings, err := json.Marshal([]string{"you sent " + r.Header.Get("Authorization"), "slow\nstore"})
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		fmt.Fprintf(w, `{"records": [], "warnings": %s}`, warnings)
 	})
 	var page RecordPage
 	require.NoError(t, c.SearchRecords(t.Context(), anyRecords, &page))
-	if want := []string{"you sent Service apikey=[redacted]", "slow store"}; !slices.Equal(page.Warnings, want) {
-		t.Errorf("%q, want %q", page.Warnings, want)
-	}
+	assert.EqualSlices(t, page.Warnings, []string{"you sent Service apikey=[redacted]", "slow store"})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -92,9 +93,7 @@ func TestRequestsOfTheOtherStreams(t *testing.T) {
 					body, _ := io.ReadAll(r.Body)
 					_, repeatable := r.Header["Idempotency-Key"]
 					got = sent{r.Method, r.URL.RequestURI(), string(body), repeatable || r.Method == "GET"}
-					if want := map[bool]string{true: "application/json"}[len(body) > 0]; r.Header.Get("Content-Type") != want {
-						t.Errorf("Content-Type: %q", r.Header.Get("Content-Type"))
-					}
+					assert.Equal(t, r.Header.Get("Content-Type"), map[bool]string{true: "application/json"}[len(body) > 0], "Content-Type")
 					count++
 					return respond(r, 200, nil, test.answer)
 				})

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ndrbridge/test/assert"
 )
 
 func TestVersionsAreComparedByNumber(t *testing.T) {
@@ -27,13 +29,9 @@ func TestVersionsAreComparedByNumber(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := v.Compare(w); got != test.want {
-			t.Errorf("%s and %s: %d, want %d", v, w, got, test.want)
-		}
+		assert.Equal(t, v.Compare(w), test.want, v, "and", w)
 	}
-	if text := (Version{9, 3}).String(); text != "9.3" {
-		t.Error(text)
-	}
+	assert.Equal(t, (Version{9, 3}).String(), "9.3")
 }
 
 func TestInvalidVersions(t *testing.T) {

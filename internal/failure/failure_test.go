@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/test/assert"
 )
 
 func TestErrorsHaveAClass(t *testing.T) {
@@ -35,9 +36,7 @@ func TestErrorsHaveAClass(t *testing.T) {
 
 func TestEventErrorsNameTheFirstFailure(t *testing.T) {
 	err := failure.EventErrors{nil, errors.New("timeout"), nil, errors.New("reset")}
-	if want := "2 of 4 events: timeout"; err.Error() != want {
-		t.Errorf("%q, want %q", err.Error(), want)
-	}
+	assert.Equal(t, err.Error(), "2 of 4 events: timeout")
 }
 
 func TestErrorsHaveAScope(t *testing.T) {
@@ -54,9 +53,7 @@ func TestErrorsHaveAScope(t *testing.T) {
 		"a rejection is the event's": {&failure.Error{Class: failure.Rejected, Scope: failure.ScopeTarget, Err: errors.New("400")}, failure.ScopeEvent},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := failure.ScopeOf(c.err); got != c.want {
-				t.Errorf("scope %q, want %q", got, c.want)
-			}
+			assert.Equal(t, failure.ScopeOf(c.err), c.want, "scope")
 		})
 	}
 }

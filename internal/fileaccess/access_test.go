@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -22,9 +23,7 @@ func TestAFileIsDescribedForAMessage(t *testing.T) {
 		}
 	}
 	const unused = 987654321
-	if got := named(unused); got != "uid 987654321" {
-		t.Errorf("a user without a name is %q", got)
-	}
+	assert.Equal(t, named(unused), "uid 987654321", "a user without a name is")
 }
 
 func TestFilesThatOthersMayReadOrReplace(t *testing.T) {

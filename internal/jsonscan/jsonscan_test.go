@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -101,9 +102,7 @@ func TestMembersAndElementsEndBeforeMalformedJSON(t *testing.T) {
 		for value := range Elements([]byte(text)) {
 			got.WriteString(string(value) + " ")
 		}
-		if got.String() != want {
-			t.Errorf("%s: %s, want %s", text, got.String(), want)
-		}
+		assert.Equal(t, got.String(), want, text)
 	}
 }
 
@@ -116,9 +115,7 @@ func FuzzScan(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if valid(b) != json.Valid(b) {
-			t.Fatalf("%q is valid: %t", b, valid(b))
-		}
+		require.Equal(t, valid(b), json.Valid(b), b, "is valid")
 		var elements [][]byte
 		for element := range Elements(b) {
 			elements = append(elements, element)
@@ -186,9 +183,7 @@ func TestANumberMayBeWrittenAsAText(t *testing.T) {
 		`"095"`: "", `"+95"`: "", `" 95"`: "", `"95 "`: "", `"95%"`: "", `"1."`: "", `""`: "", `"-"`: "", `"`: "",
 		`null`: "", `true`: "", `[95]`: "", `{"a":95}`: "", ``: "", `"\u0039"`: "",
 	} {
-		if got := string(Number([]byte(value))); got != want {
-			t.Errorf("the number of %s is %q, want %q", value, got, want)
-		}
+		assert.Equal(t, string(Number([]byte(value))), want, "the number of", value, "is")
 	}
 }
 
@@ -218,9 +213,7 @@ func TestATimeInWholeSecondsIsTheSame(t *testing.T) {
 		{1750000000999, 1750000001000, true}, // rounded
 		{1750000000123, 1750000000124, false}, {1750000000000, 1750000001000, false}, {1750000000123, 1750000002000, false},
 	} {
-		if got := SameMillis(c.a, c.b); got != c.want {
-			t.Errorf("%d and %d are the same: %t", c.a, c.b, got)
-		}
+		assert.Equal(t, SameMillis(c.a, c.b), c.want, c.a, "and", c.b, "are the same")
 	}
 }
 
@@ -237,14 +230,10 @@ func TestSkipEndsWhereAValidValueDoes(t *testing.T) {
 		`7`, `-1.5e+7`, `null`, `true`, `""`, `"a"`, `"\""`, `"\\"`, `"\\\" , ]"`, `[]`, `{}`, `[1,[2,"]"],{}]`, `{"a":{"b":"}\\"},"c":[ ]}`,
 	} {
 		for _, rest := range []string{"", ",", "}", "]", " ,1", "\n}", `,"b":"c"}`} {
-			if got := Skip([]byte(value + rest)); got != len(value) {
-				t.Errorf("%s: %d, want %d", value+rest, got, len(value))
-			}
+			assert.Equal(t, Skip([]byte(value+rest)), len(value), value+rest)
 		}
 	}
 	for _, cut := range []string{``, `"`, `"a\`, `"a\"`, `[`, `[1`, `{"a"`, `{"a":"`} {
-		if got := Skip([]byte(cut)); got != len(cut) {
-			t.Errorf("%s: %d, want %d", cut, got, len(cut))
-		}
+		assert.Equal(t, Skip([]byte(cut)), len(cut), cut)
 	}
 }

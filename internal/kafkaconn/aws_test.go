@@ -14,6 +14,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/kafkaconn"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -21,9 +22,7 @@ import (
 func signIn(t *testing.T, refuse bool) (message map[string]string, err error) {
 	t.Helper()
 	client := signingIn(t, kafkaconn.SASL{Mechanism: "aws_msk_iam", Region: "eu-west-1"}, "AWS_MSK_IAM", func(sent []byte, answer *kmsg.SASLAuthenticateResponse) {
-		if err := json.Unmarshal(sent, &message); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, json.Unmarshal(sent, &message))
 		if refuse {
 			answer.ErrorCode, answer.ErrorMessage = 58, kmsg.StringPtr("access denied to "+string(sent))
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"ndrbridge/internal/kafkaconn"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
@@ -20,9 +21,7 @@ func signingIn(t *testing.T, s kafkaconn.SASL, name string, answer func(sent []b
 	t.Cleanup(broker.Close)
 	broker.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		broker.KeepControl()
-		if asked := r.(*kmsg.SASLHandshakeRequest).Mechanism; asked != name {
-			t.Errorf("the mechanism is %s", asked)
-		}
+		assert.Equal(t, r.(*kmsg.SASLHandshakeRequest).Mechanism, name, "the mechanism is")
 		return r.ResponseKind(), nil, true
 	})
 	broker.ControlKey(int16(kmsg.SASLAuthenticate), func(r kmsg.Request) (kmsg.Response, error, bool) {

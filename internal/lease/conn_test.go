@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/lease"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/leasetest"
 	"ndrbridge/test/require"
 )
@@ -61,9 +62,7 @@ func write(t *testing.T, to net.Conn, from *net.TCPConn) (written func() (int, e
 func isReset(t *testing.T, c net.Conn) (received int64) {
 	t.Helper()
 	received, err := io.Copy(io.Discard, c)
-	if !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("the peer sees %v, not a reset", err)
-	}
+	assert.ErrorIs(t, err, syscall.ECONNRESET, "the peer sees")
 	return received
 }
 
@@ -82,9 +81,7 @@ func TestNothingIsWrittenWithoutALease(t *testing.T) {
 	if n, err := conn.Write([]byte("late")); n != 0 || !errors.Is(err, lease.ErrExpired) {
 		t.Errorf("a write without a lease returns %d, %v", n, err)
 	}
-	if n := isReset(t, far); n != 0 {
-		t.Errorf("%d bytes arrived late", n)
-	}
+	assert.Equal(t, isReset(t, far), 0, "bytes arrived late")
 	l.Renew(c.Now())
 	if _, err := conn.Write([]byte("again")); err == nil {
 		t.Error("a renewal revived a connection that was reset")
@@ -269,9 +266,7 @@ func TestAConnectionThatIsNotTCPNeedsTheLeaseToo(t *testing.T) {
 		blocked <- err
 	}()
 	c.Advance(term)
-	if err := <-blocked; !errors.Is(err, lease.ErrExpired) {
-		t.Errorf("the blocked write returns %v", err)
-	}
+	assert.ErrorIs(t, <-blocked, lease.ErrExpired, "the blocked write returns")
 	near, far = net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, far) }()
 	if _, err := l.Conn(near).Write([]byte("late")); !errors.Is(err, lease.ErrExpired) {
@@ -335,9 +330,7 @@ func TestNothingIsRequestedWithoutALease(t *testing.T) {
 			if err := <-failed; err == nil {
 				t.Error("a request has an answer although the lease ended during its body")
 			}
-			if err := post(""); !errors.Is(err, lease.ErrExpired) {
-				t.Errorf("a request without a lease: %v", err)
-			}
+			assert.ErrorIs(t, post(""), lease.ErrExpired, "a request without a lease")
 			if len(complete) > 0 {
 				t.Error("a request arrived without a lease")
 			}

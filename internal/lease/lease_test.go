@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/internal/lease"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/leasetest"
 )
 
@@ -198,9 +199,7 @@ func TestAContextEndsInRealTime(t *testing.T) {
 		time.Sleep(term / 2)
 		l.Renew(c.Now())
 		<-ctx.Done()
-		if passed := time.Since(start); passed != term*3/2 {
-			t.Errorf("it ended after %v", passed)
-		}
+		assert.Equal(t, time.Since(start), term*3/2, "it ended after")
 	})
 }
 

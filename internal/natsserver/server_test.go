@@ -23,6 +23,7 @@ import (
 
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/configs"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
@@ -304,9 +305,7 @@ func TestClientsHaveTheRightsOfAMember(t *testing.T) {
 			nc := connect(t, dial, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
 			for _, subject := range []string{"ndr.other.log.1", "$JS.API.STREAM.DELETE.NDR_prod_1", "$SYS.REQ.SERVER.PING"} {
 				require.NoError(t, nc.Publish(subject, nil))
-				if err := <-refused; !errors.Is(err, nats.ErrPermissionViolation) {
-					t.Errorf("%s: %v", subject, err)
-				}
+				assert.ErrorIs(t, <-refused, nats.ErrPermissionViolation, subject)
 			}
 			if _, err := nc.SubscribeSync("ndr.prod.members"); err != nil {
 				t.Error(err)
@@ -392,9 +391,7 @@ func TestAPortInUseIsReported(t *testing.T) {
 		}
 		return nil
 	})
-	if err := r.members[0].log.has("does not run", "address already in use"); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, r.members[0].log.has("does not run", "address already in use"))
 	l.Close()
 	r.start(1, 2)
 	r.ready(0, 1, 2)

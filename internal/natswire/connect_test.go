@@ -13,6 +13,7 @@ import (
 	nats "github.com/nats-io/nats.go"
 
 	"ndrbridge/internal/natswire"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/natsserver"
 	"ndrbridge/test/require"
@@ -77,9 +78,7 @@ func TestReconnect(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			require.NoError(t, errors.Join(other.Publish("a", make([]byte, 1001)), other.Flush()))
-			if err := <-disconnected; !errors.Is(err, natswire.ErrProtocol) {
-				t.Errorf("got %v", err)
-			}
+			assert.ErrorIs(t, <-disconnected, natswire.ErrProtocol)
 		}
 	})
 	t.Run("a cut ends an attempt to connect again, and all calls", func(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 
 	nats "github.com/nats-io/nats.go"
 	"pgregory.net/rapid"
+
+	"ndrbridge/test/assert"
 )
 
 // pieces reads a text in pieces of changing sizes.
@@ -94,9 +96,7 @@ func TestProtocolViolations(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			_, err := io.Copy(io.Discard, reading(text, []int{1000}, Options{MaxMessage: 100}))
-			if !errors.Is(err, ErrProtocol) {
-				t.Errorf("%v", err)
-			}
+			assert.ErrorIs(t, err, ErrProtocol)
 		})
 	}
 	for text, want := range map[string]error{
@@ -107,9 +107,7 @@ func TestProtocolViolations(t *testing.T) {
 		"PUB a 1\r\n":                            nats.ErrNoInfoReceived,
 		`INFO {"tls_required":true}` + "\r\n+OK": ErrProtocol,
 	} {
-		if err := new(dialer).secureIfRequired(reading(text, []int{1000}, Options{}), ""); !errors.Is(err, want) {
-			t.Errorf("%q: %v", text, err)
-		}
+		assert.ErrorIs(t, new(dialer).secureIfRequired(reading(text, []int{1000}, Options{}), ""), want, text)
 	}
 }
 

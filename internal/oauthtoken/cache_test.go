@@ -13,6 +13,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"ndrbridge/internal/oauthtoken"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -60,9 +61,7 @@ func TestATokenIsKeptUntilATenthOfItsLifetimeIsLeft(t *testing.T) {
 						fetched = append(fetched, fmt.Sprint(minute, "m"))
 					}
 				}
-				if got := strings.Join(fetched, " "); got != want {
-					t.Errorf("requested at %s, want %s", got, want)
-				}
+				assert.Equal(t, strings.Join(fetched, " "), want, "requested at")
 			})
 		})
 	}
@@ -81,9 +80,7 @@ func TestOneTokenIsRequestedAtATime(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if e.issued != 1 {
-			t.Errorf("%d tokens for ten callers at once", e.issued)
-		}
+		assert.Equal(t, e.issued, 1, "tokens for ten callers at once")
 	})
 }
 
@@ -102,9 +99,7 @@ func TestARefusalReplacesATokenOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if e.issued != 2 {
-			t.Errorf("%d tokens for ten refusals of the first", e.issued)
-		}
+		assert.Equal(t, e.issued, 2, "tokens for ten refusals of the first")
 	})
 }
 

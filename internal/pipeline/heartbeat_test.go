@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -43,9 +44,7 @@ func TestHeartbeat(t *testing.T) {
 			time.Sleep(5*time.Minute + time.Second)
 			endAll(t, &p.parts)
 			all := heartbeats(t, store)
-			if len(all) != 5 {
-				t.Fatalf("%d heartbeats", len(all))
-			}
+			require.Equal(t, len(all), 5, "heartbeats")
 			for i, e := range all {
 				if want := start.Add(time.Duration(i+1) * time.Minute); !e.Time.Equal(want) || e.Source != "ndrbridge://bridge/events" {
 					t.Errorf("%+v, want one of %s", e.Attributes, want)
@@ -63,9 +62,7 @@ func TestHeartbeat(t *testing.T) {
 				endAll(t, &p.parts)
 				p.parts = partSet{} // the next start's
 			}
-			if n := len(heartbeats(t, store)); n != 2 {
-				t.Errorf("%d heartbeats", n)
-			}
+			assert.Equal(t, len(heartbeats(t, store)), 2, "heartbeats")
 		})
 	})
 	t.Run("heartbeats that wait for space do not accumulate", func(t *testing.T) {

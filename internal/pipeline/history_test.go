@@ -20,6 +20,7 @@ import (
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -97,9 +98,7 @@ sinks: `+sinks), nil)
 func (s *sampled) stop(t *testing.T) {
 	t.Helper()
 	endAll(t, &s.parts)
-	if err := s.store.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.store.Close())
 }
 
 func (s *sampled) report(t *testing.T) (admin.Status, admin.History) {
@@ -144,12 +143,8 @@ func TestHistoryCoversAnHour(t *testing.T) {
 			if stream.LagSeconds == nil || *stream.LagSeconds != 0 || time.Since(stream.Position) > 3*time.Second {
 				t.Errorf("lag %v at %v, want none at about %v", stream.LagSeconds, stream.Position, time.Now())
 			}
-			if got, want := plain(h.Streams[0].EventsPerSecond), []float64{-1, 0, 10, 0, 0}; !slices.Equal(got, want) {
-				t.Errorf("events a second %v, want %v", got, want)
-			}
-			if got, want := plain(h.Sinks[0].EventsPerSecond), []float64{-1, 0, 10, 0, 0}; !slices.Equal(got, want) {
-				t.Errorf("delivered a second %v, want %v", got, want)
-			}
+			assert.EqualSlices(t, plain(h.Streams[0].EventsPerSecond), []float64{-1, 0, 10, 0, 0}, "events a second")
+			assert.EqualSlices(t, plain(h.Sinks[0].EventsPerSecond), []float64{-1, 0, 10, 0, 0}, "delivered a second")
 			if got := plain(h.Streams[0].LagSeconds); !slices.Equal(got[1:], []float64{0, 0, 0, 0}) {
 				t.Errorf("lag of the stream %v, want none", got)
 			}
@@ -201,9 +196,7 @@ func TestHistoryCoversAnHour(t *testing.T) {
 				"rate of the old":  {plain(h.Sinks[1].EventsPerSecond), []float64{-1, 0.2, 0, 0}},
 				"rate of a stream": {plain(h.Streams[0].EventsPerSecond), []float64{-1, 0.2, 0, 0}},
 			} {
-				if !slices.Equal(c.got, c.want) {
-					t.Errorf("%s: %v, want %v", what, c.got, c.want)
-				}
+				assert.EqualSlices(t, c.got, c.want, what)
 			}
 			s.replace(t, a, other+`]`)
 			if _, h := s.report(t); len(h.Sinks) != 1 || h.Sinks[0].Sink != "other" {
@@ -221,9 +214,7 @@ func TestHistoryCoversAnHour(t *testing.T) {
 				len(h.Journal.Bytes), len(h.Streams[0].EventsPerSecond), len(h.Streams[0].LagSeconds),
 				len(h.Sinks[0].EventsPerSecond), len(h.Sinks[0].LagEvents), len(h.Sinks[0].LagSeconds),
 			} {
-				if n != 240 {
-					t.Errorf("%d samples, want 240", n)
-				}
+				assert.Equal(t, n, 240, "samples")
 			}
 			if !h.Until.Equal(s.options.Started.Add(90 * time.Minute)) {
 				t.Errorf("until %v", h.Until)
@@ -241,9 +232,7 @@ func TestARateIsUnknownAfterACountRestarts(t *testing.T) {
 	if got, want := plain(column(h.moments, func(m moment) *float64 { return m.rows[owner].perSecond })), []float64{-1, 1, -1, 0.2}; !slices.Equal(got, want) {
 		t.Errorf("rates %v, want %v", got, want)
 	}
-	if got, want := h.rate(owner, 12, now.Add(4*historyStep)), 9.0/30; got != want {
-		t.Errorf("mean rate %v, want %v", got, want)
-	}
+	assert.Equal(t, h.rate(owner, 12, now.Add(4*historyStep)), 9.0/30, "mean rate")
 }
 
 func TestTimeUntilTheJournalIsFull(t *testing.T) {
@@ -267,9 +256,7 @@ func TestTimeUntilTheJournalIsFull(t *testing.T) {
 			for i, bytes := range c.bytes[:last] {
 				h.add(moment{at: now.Add(time.Duration(i-last) * time.Minute), rows: map[checkpoint.Owner]row{owner: {lagBytes: bytes}}})
 			}
-			if got := h.secondsUntil(100, owner, 0, c.bytes[last], now); got != c.want {
-				t.Errorf("%v seconds, want %v", got, c.want)
-			}
+			assert.Equal(t, h.secondsUntil(100, owner, 0, c.bytes[last], now), c.want, "seconds")
 		})
 	}
 }

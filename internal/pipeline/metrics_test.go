@@ -10,15 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
 func TestDeadLetterMetrics(t *testing.T) {
 	store := require.Value(checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{}))(t)
 	defer func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, store.Close())
 	}()
 	require.NoError(t, store.Configure(t.Context(), map[string]checkpoint.Start{"soc": {Now: true}}))
 	registry := prometheus.NewRegistry()

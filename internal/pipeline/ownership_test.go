@@ -1,7 +1,6 @@
 package pipeline_test
 
 import (
-	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/lease"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -56,9 +56,7 @@ func TestAnOwnerWhoseStateFailsStopsAtOnce(t *testing.T) {
 				r.cancel()
 			}
 			log.foreign.Store(true)
-			if err := r.end(t); !errors.Is(err, checkpoint.ErrNotOwner) {
-				t.Errorf("it ended with %v", err)
-			}
+			assert.ErrorIs(t, r.end(t), checkpoint.ErrNotOwner, "it ended with")
 			if m.owned.Lease.Left() > 0 {
 				t.Error("the lease goes on")
 			}

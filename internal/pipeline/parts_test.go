@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ndrbridge/test/assert"
 )
 
 // endAll stops parts that end when they are asked to.
@@ -49,9 +51,7 @@ func TestStop(t *testing.T) {
 				if took := time.Since(begun); took != c.takes || !slices.Equal(left, c.left) {
 					t.Errorf("it took %s, and %q are left; want %s and %q", took, left, c.takes, c.left)
 				}
-				if at := <-stopped; at != c.sinkStoppedAt {
-					t.Errorf("the sink was stopped after %s, want %s", at, c.sinkStoppedAt)
-				}
+				assert.Equal(t, <-stopped, c.sinkStoppedAt, "the sink was stopped after")
 				close(release)
 				synctest.Wait()
 				if left := ps.of("sink lake", "appliance hq"); len(left) > 0 {

@@ -22,6 +22,7 @@ import (
 	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/pipeline"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -183,9 +184,7 @@ func TestAPipelineThatEndedLeavesNothingInTheProcess(t *testing.T) {
 			if _, found := p.delivered(t); found {
 				t.Error("it has metrics")
 			}
-			if n := p.book.Received("a"); n != 300 {
-				t.Errorf("%d events from a pipeline that ended after 300", n)
-			}
+			assert.Equal(t, p.book.Received("a"), 300, "events from a pipeline that ended after 300")
 			if c.err != nil {
 				return
 			}
@@ -193,9 +192,7 @@ func TestAPipelineThatEndedLeavesNothingInTheProcess(t *testing.T) {
 			p.judge(t, m)
 			await(t, "the metrics of the next one", func() bool { n, _ := p.delivered(t); return n == 50 })
 			again.cancel()
-			if err := again.end(t); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, again.end(t))
 		})
 	}
 }
@@ -236,7 +233,5 @@ func TestTheLagOfASourceGrowsWhileItsApplianceIsDown(t *testing.T) {
 		return metric == 0 && status == 0
 	})
 	r.cancel()
-	if err := r.end(t); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, r.end(t))
 }

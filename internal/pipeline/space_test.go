@@ -13,6 +13,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/tickets/intake"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -47,9 +48,7 @@ sinks: `+sinks), nil)
 func (w *watched) stop(t *testing.T) {
 	t.Helper()
 	endAll(t, &w.parts)
-	if err := w.store.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, w.store.Close())
 }
 
 // commit commits an event of a size, or gives up when ctx ends.
@@ -94,9 +93,7 @@ func TestRefusedMessagesLeaveSpaceForTheAnswersToTickets(t *testing.T) {
 		if space, err := w.store.HasSpace(t.Context()); err != nil || !space {
 			t.Errorf("space for answers: %t, %v; the journal holds %d bytes", space, err, w.stats().Bytes)
 		}
-		if !strings.Contains(w.log.String(), "a message was refused without an event") {
-			t.Errorf("the refusals did not use up what they may: %s", &w.log)
-		}
+		assert.Contains(t, w.log.String(), "a message was refused without an event", "the refusals did not use up what they may", &w.log)
 		w.stop(t)
 	})
 }
@@ -150,13 +147,9 @@ func TestJournalSpaceIsMonitored(t *testing.T) {
 			{Name: "siem", Lag: configs.Lag{Policy: configs.LagBlock}},
 		}}
 		stats := checkpoint.Stats{Sinks: map[string]checkpoint.SinkStats{"chat": {LagBytes: 9}, "lake": {LagBytes: 1}, "siem": {LagBytes: 2}}}
-		if got := fillingSink(config, stats); got != "siem" {
-			t.Errorf("got %q", got)
-		}
+		assert.Equal(t, fillingSink(config, stats), "siem")
 		delete(stats.Sinks, "lake")
 		delete(stats.Sinks, "siem")
-		if got := fillingSink(config, stats); got != "" {
-			t.Errorf("got %q of sinks that have delivered everything", got)
-		}
+		assert.Equal(t, fillingSink(config, stats), "", "of sinks that have delivered everything")
 	})
 }

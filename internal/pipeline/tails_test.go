@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -18,9 +19,7 @@ func journalOf(t *testing.T, sizes ...int) *checkpoint.Store {
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 64 << 20}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, store.Close())
 	})
 	require.NoError(t, store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}))
 	var events []transform.Event
@@ -53,15 +52,11 @@ func TestOneTailAtATimeHoldsALargeEvent(t *testing.T) {
 				defer hold(-1)
 				return nil
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 		})
 	}
 	all.Wait()
-	if most != 1 {
-		t.Errorf("%d tails held a large event at once", most)
-	}
+	assert.Equal(t, most, 1, "tails held a large event at once")
 }
 
 func TestATailOfSmallEventsDoesNotWaitForAReaderOfALargeOne(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/internal/poison"
+	"ndrbridge/test/assert"
 )
 
 func TestAnItemIsPoisonIfItKeepsFailingWhileOthersSucceed(t *testing.T) {
@@ -34,9 +35,7 @@ func TestAnItemIsPoisonIfItKeepsFailingWhileOthersSucceed(t *testing.T) {
 					isPoison = f.Add(successes)
 				}
 			}
-			if isPoison != c.poison {
-				t.Errorf("it is poison: %v", isPoison)
-			}
+			assert.Equal(t, isPoison, c.poison, "it is poison")
 		})
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/preflight"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
@@ -250,9 +251,7 @@ func TestCheckAppliance(t *testing.T) {
 				}
 				// Once the body is read, the server sees that a client has hung up.
 				body, err := io.ReadAll(r.Body)
-				if err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, err)
 				if test.refuses != "" && bytes.Contains(body, []byte(test.refuses)) {
 					http.Error(w, "unknown field", http.StatusBadRequest)
 					return

@@ -2,13 +2,13 @@ package preflight_test
 
 import (
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
 
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/internal/finding"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/replicatedtest"
@@ -40,7 +40,5 @@ func TestCheckReportsMissingRights(t *testing.T) {
 
 func TestDocumentsHaveTheRights(t *testing.T) {
 	text := require.Value(os.ReadFile("../../docs/cluster.md"))(t)
-	if !strings.Contains(string(text), "```text\n"+replicated.Rights+"```") {
-		t.Error("docs/cluster.md has other rights")
-	}
+	assert.Contains(t, string(text), "```text\n"+replicated.Rights+"```", "docs/cluster.md has other rights")
 }

@@ -33,9 +33,7 @@ func withoutCapabilities(t *testing.T, f func()) {
 		}
 		done <- errno
 	}()
-	if errno := <-done; errno != 0 {
-		t.Fatalf("give capabilities up: %v", errno)
-	}
+	require.Equal(t, <-done, 0, "give capabilities up")
 }
 
 func TestCheckReportsAFolderThatCannotBeWritten(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/internal/redact"
+	"ndrbridge/test/assert"
 )
 
 func TestHide(t *testing.T) {
@@ -27,9 +28,7 @@ func TestHide(t *testing.T) {
 		{"a word that any text contains shows itself if it is hidden", []string{"a", "in", "not"}, "a key is not in it", "a key is not in it"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := redact.New(test.words...).Hide(test.text); got != test.want {
-				t.Errorf("%q, want %q", got, test.want)
-			}
+			assert.Equal(t, redact.New(test.words...).Hide(test.text), test.want)
 		})
 	}
 	for _, test := range []struct{ name, text, want string }{
@@ -40,18 +39,14 @@ func TestHide(t *testing.T) {
 		{"a text that is only a beginning is removed", "mon", ""},
 	} {
 		t.Run("of a text that was cut off, "+test.name, func(t *testing.T) {
-			if got := redact.New("monkeys", `bb"c`).HideBeginning(test.text); got != test.want {
-				t.Errorf("%q, want %q", got, test.want)
-			}
+			assert.Equal(t, redact.New("monkeys", `bb"c`).HideBeginning(test.text), test.want)
 		})
 	}
 	cause := errors.New("it said keys")
 	if err := redact.New("keys").HideError(cause); err.Error() != "it said [redacted]" || !errors.Is(err, cause) {
 		t.Errorf("an error becomes %v", err)
 	}
-	if got := (redact.Secrets{}).Hide("key"); got != "key" {
-		t.Errorf("the zero value makes it %q", got)
-	}
+	assert.Equal(t, (redact.Secrets{}).Hide("key"), "key", "the zero value makes it")
 }
 
 func TestASecretIsHiddenInEveryFormThatAServerMayRepeatItIn(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/internal/secretfile"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -162,9 +163,7 @@ func TestControlCharactersAreFound(t *testing.T) {
 		"\x1b[0m":             true,
 		"a\x7f":               true,
 	} {
-		if got := secretfile.HasControl(text); got != want {
-			t.Errorf("%q: %v", text, got)
-		}
+		assert.Equal(t, secretfile.HasControl(text), want, text)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		clean := rapid.StringMatching(`[ -~\t]{0,20}`)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ndrbridge/internal/similar"
+	"ndrbridge/test/assert"
 )
 
 func TestNearest(t *testing.T) {
@@ -19,9 +20,7 @@ func TestNearest(t *testing.T) {
 		{"a long text", strings.Repeat("level", 30), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := similar.Nearest(c.word, known); got != c.want {
-				t.Errorf("%q for %q, want %q", got, c.word, c.want)
-			}
+			assert.Equal(t, similar.Nearest(c.word, known), c.want, "for", c.word)
 		})
 	}
 }

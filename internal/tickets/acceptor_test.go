@@ -11,6 +11,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/tickets"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -151,9 +152,7 @@ func TestACallIsAcceptedWholeAndOnce(t *testing.T) {
 		t.Errorf("%d commands were stored of a call with a wrong one", n-before)
 	}
 	for result, want := range map[string]float64{"accepted": 6, "duplicate": 2, "refused": 1} {
-		if got := d.received(t, result); got != want {
-			t.Errorf("%g %s, want %g", got, result, want)
-		}
+		assert.Equal(t, d.received(t, result), want, result)
 	}
 }
 

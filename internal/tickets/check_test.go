@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ndrbridge/internal/tickets"
+	"ndrbridge/test/assert"
 )
 
 func pointer(s string) *string { return &s }
@@ -40,9 +41,7 @@ func TestCommandsAreChecked(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			err := c.command.Check()
 			if c.field == "" {
-				if err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, err)
 				return
 			}
 			var wrong *tickets.FieldError

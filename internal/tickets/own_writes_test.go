@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -222,9 +223,7 @@ func TestALinkMayChangeTheURLOfTheTicket(t *testing.T) {
 		{"nor of none", texts{}, moved, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := c.wrote.explain([]byte(before), []byte(c.after)); got != c.want {
-				t.Errorf("it is explained: %t, want %t", got, c.want)
-			}
+			assert.Equal(t, c.wrote.explain([]byte(before), []byte(c.after)), c.want, "it is explained")
 		})
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"ndrbridge/internal/tickets"
 	"ndrbridge/sinks"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -50,9 +51,7 @@ func newWriter(t *testing.T, store *checkpoint.Store, url string, transport http
 func newStore(t *testing.T) *checkpoint.Store {
 	store := require.Value(checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{}))(t)
 	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, store.Close())
 	})
 	return store
 }
@@ -199,9 +198,7 @@ func TestARetriedCommandDelaysOnlyItsOwnTicket(t *testing.T) {
 		)
 		run(t, newWriter(t, store, "http://sensor.example", inProcess(a, "SEC-1", &failing)))
 		time.Sleep(10 * time.Second)
-		if got := states(t, store); got != "pending pending applied applied" {
-			t.Fatalf("while one ticket fails: %s", got)
-		}
+		require.Equal(t, states(t, store), "pending pending applied applied", "while one ticket fails")
 		accept(t, store, tickets.Command{TicketID: "SEC-1", DetectionID: id})
 		failing.Store(0)
 		time.Sleep(2 * time.Minute)
@@ -224,9 +221,7 @@ func TestTicketsAreWrittenOnceTrackingIsOn(t *testing.T) {
 		}
 		accept(t, store, tickets.Command{TicketID: "SEC-1", Status: "acknowledged"})
 		time.Sleep(5 * time.Minute)
-		if got := states(t, store); got != "pending" {
-			t.Fatalf("while tracking is off: %s", got)
-		}
+		require.Equal(t, states(t, store), "pending", "while tracking is off")
 		a.SetTicketing(true)
 		time.Sleep(time.Minute)
 		if got := states(t, store); got != "applied" || w.Status().State != sinks.StateRunning {
@@ -245,9 +240,7 @@ func TestACommandThatFailsWhileOthersSucceedIsRejected(t *testing.T) {
 		poison := "poison"
 		accept(t, store, tickets.Command{TicketID: "SEC-7", Assignee: &poison})
 		time.Sleep(time.Hour)
-		if got := states(t, store); got != "pending" {
-			t.Fatalf("while no other is there: %s", got)
-		}
+		require.Equal(t, states(t, store), "pending", "while no other is there")
 		for range 60 {
 			accept(t, store, tickets.Command{TicketID: "SEC-1", DetectionID: id})
 			time.Sleep(time.Minute)

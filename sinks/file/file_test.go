@@ -22,6 +22,7 @@ import (
 	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/file"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -177,13 +178,9 @@ func TestStandardOutput(t *testing.T) {
 			out.space = -1
 			send(t, s, events...)
 			lines := strings.SplitAfter(strings.TrimSuffix(out.written.String(), "\n"), "\n")
-			if len(lines) != test.lines+3 {
-				t.Fatalf("%d lines: %q", len(lines), lines)
-			}
+			require.Equal(t, len(lines), test.lines+3, "lines", lines)
 			for i, e := range events {
-				if got := strings.TrimSuffix(lines[test.lines+i], "\n"); got != string(e.Structured()) {
-					t.Errorf("line %d: %s", i, got)
-				}
+				assert.Equal(t, strings.TrimSuffix(lines[test.lines+i], "\n"), string(e.Structured()), "line", i)
 			}
 		})
 	}
@@ -231,9 +228,7 @@ func TestRotation(t *testing.T) {
 		for _, e := range events {
 			send(t, s, e)
 		}
-		if got := fmt.Sprint(names(path)); got != "[x x.1 x.2]" {
-			t.Fatalf("files %v", got)
-		}
+		require.Equal(t, fmt.Sprint(names(path)), "[x x.1 x.2]", "files")
 		got, err := read(path)
 		if err != nil || len(got) != 8 || got[0].ID() != events[12].ID || got[7].ID() != events[19].ID {
 			t.Errorf("%d events, %v", len(got), err)
@@ -249,18 +244,14 @@ func TestRotation(t *testing.T) {
 		s := open(t, file.Options{Path: path, MaxBytes: 4 * size, Keep: 2})
 		send(t, s, events[:2]...)
 		send(t, s, events[2:4]...)
-		if got := fmt.Sprint(names(path)); got != "[x]" {
-			t.Errorf("files %v", got)
-		}
+		assert.Equal(t, fmt.Sprint(names(path)), "[x]", "files")
 	})
 	t.Run("a batch larger than a file is not split", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "x")
 		s := open(t, file.Options{Path: path, MaxBytes: size, Keep: 2})
 		send(t, s, events[:5]...)
 		send(t, s, events[5:10]...)
-		if got := fmt.Sprint(names(path)); got != "[x x.1]" {
-			t.Errorf("files %v", got)
-		}
+		assert.Equal(t, fmt.Sprint(names(path)), "[x x.1]", "files")
 		if got, err := read(path); err != nil || len(got) != 10 {
 			t.Errorf("%d events, %v", len(got), err)
 		}
@@ -274,9 +265,7 @@ func TestRotation(t *testing.T) {
 			}
 			s.Close()
 		}
-		if got := fmt.Sprint(names(path)); got != "[x x.1 x.2 x.3]" {
-			t.Errorf("files %v", got)
-		}
+		assert.Equal(t, fmt.Sprint(names(path)), "[x x.1 x.2 x.3]", "files")
 	})
 	t.Run("a gap is filled before the oldest file is removed", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "x")

@@ -14,6 +14,7 @@ import (
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/sinktest"
@@ -166,9 +167,7 @@ func TestSinkDeliversAfterCheck(t *testing.T) {
 	if got, err := c.records(streamTopics); err != nil || len(got) > 0 {
 		t.Errorf("the check left %d records, %v", len(got), err)
 	}
-	if err := s.Send(t.Context(), events); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.Send(t.Context(), events))
 	if got, err := c.events(); err != nil || len(got) != len(events) {
 		t.Errorf("%d events, %v", len(got), err)
 	}

@@ -12,6 +12,7 @@ import (
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/hostile"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/sinktest"
@@ -58,9 +59,7 @@ func TestHostileBroker(t *testing.T) {
 				if class, _ := failure.ClassOf(err); err != nil && class != failure.Transient && class != failure.Halted {
 					t.Errorf("class %s: %v", class, err)
 				}
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, s.Close())
 			}
 		})
 	}
@@ -124,9 +123,7 @@ func TestCheckOfAHostileBroker(t *testing.T) {
 				text += string(f.Result) + " " + f.Detail + " " + f.Advice + "\n"
 			}
 			says := map[string]string{hostile.KafkaHTTP: "HTTP", hostile.KafkaTLS: "set tls", hostile.KafkaLinkLocal: "169.254.169.254"}
-			if !strings.Contains(text, says[attack]) {
-				t.Error(text)
-			}
+			assert.Contains(t, text, says[attack])
 			if strings.Contains(text, "horse") {
 				t.Errorf("the error contains the password: %s", text)
 			}
@@ -144,7 +141,5 @@ func TestUnrequestedTopicsAreIgnored(t *testing.T) {
 			t.Log(err) // the answer also names records at fault
 		}
 	}
-	if n := len(s.topics); n != 1 {
-		t.Errorf("%d topics are known", n)
-	}
+	assert.Equal(t, len(s.topics), 1, "topics are known")
 }

@@ -18,6 +18,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/kafkaconn"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
@@ -119,9 +120,7 @@ func TestSASL(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := startCluster(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "ana", "correct horse"))
 			options := Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", SASL: &kafkaconn.SASL{Mechanism: name, Username: "ana", Password: "correct horse"}}
-			if err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0)); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0)))
 			options.SASL = &kafkaconn.SASL{Mechanism: name, Username: "ana", Password: "battery staple"}
 			err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0))
 			if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted {
@@ -256,9 +255,7 @@ func TestMissingTopic(t *testing.T) {
 		c := startCluster(t)
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "made.{action}", CreateTopic: &CreateTopic{Partitions: 5, Replication: 1}})
 		require.NoError(t, s.Send(t.Context(), events))
-		if got := len(c.PartitionInfos("made.updated")); got != 5 {
-			t.Errorf("%d partitions", got)
-		}
+		assert.Equal(t, len(c.PartitionInfos("made.updated")), 5, "partitions")
 		if records, err := c.records([]string{"made.updated"}); err != nil || len(records) != len(events) {
 			t.Errorf("%d records, %v", len(records), err)
 		}
@@ -267,9 +264,7 @@ func TestMissingTopic(t *testing.T) {
 		c := startCluster(t)
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", CreateTopic: &CreateTopic{Partitions: 9}})
 		require.NoError(t, s.Send(t.Context(), events))
-		if got := len(c.PartitionInfos("ndr.detections")); got != 3 {
-			t.Errorf("%d partitions", got)
-		}
+		assert.Equal(t, len(c.PartitionInfos("ndr.detections")), 3, "partitions")
 	})
 }
 
@@ -339,9 +334,7 @@ func TestBatchWithUnknownOutcomeIsNotOvertaken(t *testing.T) {
 			t.Errorf("event %d: class %s: %v", i, class, err)
 		}
 	}
-	if fault.Hits() != 1 {
-		t.Errorf("%d requests", fault.Hits())
-	}
+	assert.Equal(t, fault.Hits(), 1, "requests")
 }
 
 func TestRejectedEventIsFound(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -75,9 +76,7 @@ func TestStreamChanges(t *testing.T) {
 		if _, err := js.CreateStream(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
-		if err := sink.Send(t.Context(), events[10:]); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, sink.Send(t.Context(), events[10:]))
 	})
 }
 
@@ -242,7 +241,5 @@ func TestRejectedCredsFileIsReadAgain(t *testing.T) {
 			t.Errorf("a file %s: class %s: %v", step.name, class, err)
 		}
 	}
-	if err := sink.Send(t.Context(), []transform.Event{events[0]}); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, sink.Send(t.Context(), []transform.Event{events[0]}))
 }

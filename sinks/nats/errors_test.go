@@ -2,7 +2,6 @@ package nats
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +15,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/redact"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/sinktest"
 )
@@ -92,9 +92,7 @@ func TestEveryJetStreamErrorCodeHasAClass(t *testing.T) {
 func TestOnlyThePublishOfAnEventRejectsIt(t *testing.T) {
 	s := open(t, Options{URL: "nats://127.0.0.1:1", Subject: "x"})
 	err := s.errorOf(t.Context(), &jetstream.APIError{Code: 400, ErrorCode: jetstream.JSErrCodeStreamMessageExceedsMaximum})
-	if err.Class != failure.Transient {
-		t.Errorf("class %s: %v", err.Class, err)
-	}
+	assert.Equal(t, err.Class, failure.Transient, "class", err)
 }
 
 func TestReadAck(t *testing.T) {
@@ -116,9 +114,7 @@ func TestReadAck(t *testing.T) {
 		}
 	}
 	none := &nats.Msg{Header: nats.Header{"Status": {"503"}}}
-	if err := readAck("NDR", none, strings.Clone); !errors.Is(err, errNoStream) {
-		t.Errorf("no responders: %v", err)
-	}
+	assert.ErrorIs(t, readAck("NDR", none, strings.Clone), errNoStream, "no responders")
 }
 
 // scripted is a server that says a line after CONNECT, and another once
@@ -210,9 +206,7 @@ func TestServerErrors(t *testing.T) {
 	t.Run("a server in lame duck mode is used until it stops", func(t *testing.T) {
 		sink := open(t, Options{URL: "nats://" + scripted(t, "", `INFO {"server_id":"x","max_payload":100000,"headers":true,"ldm":true}`), Subject: "x"})
 		for range 2 {
-			if err := sink.Send(t.Context(), sinktest.Events(3, 3, 0)); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, sink.Send(t.Context(), sinktest.Events(3, 3, 0)))
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/hostile"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
@@ -63,9 +63,7 @@ func TestAdvertisedServersAreNotContacted(t *testing.T) {
 	if err := sink.Send(t.Context(), sinktest.Events(3, 3, 0)); err == nil {
 		t.Error("the events are reported as delivered")
 	}
-	if n := server.Accepted(); n != 1 {
-		t.Errorf("%d connections", n)
-	}
+	assert.Equal(t, server.Accepted(), 1, "connections")
 	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(50 * time.Millisecond)) // any connection waits already
 	if _, err := l.Accept(); err == nil {
 		t.Error("an advertised server is contacted")
@@ -83,9 +81,7 @@ func TestUnreadAcknowledgementsAreBounded(t *testing.T) {
 	}
 	select {
 	case err := <-sink.conn.faults:
-		if !errors.Is(err, nats.ErrSlowConsumer) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, err, nats.ErrSlowConsumer)
 	case <-time.After(30 * time.Second):
 		t.Error("acknowledgements that are not read are kept")
 	}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -202,9 +202,7 @@ func TestVersionsOfADetectionStayInOrderWhenOneIsRefused(t *testing.T) {
 	nc := makeStream(t, s, config)
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 	versions := []transform.Event{sinktest.Events(2, 1, 4000)[0], sinktest.Events(2, 1, 0)[1]}
-	if versions[0].PartitionKey != versions[1].PartitionKey {
-		t.Fatal("not two versions of one detection")
-	}
+	require.Equal(t, versions[0].PartitionKey, versions[1].PartitionKey, "not two versions of one detection")
 	if err := sink.Send(t.Context(), versions); err == nil {
 		t.Fatal("no error of a version that does not fit")
 	}
@@ -216,9 +214,7 @@ func TestVersionsOfADetectionStayInOrderWhenOneIsRefused(t *testing.T) {
 	for _, e := range got {
 		ids = append(ids, e.ID())
 	}
-	if want := []string{versions[0].ID, versions[1].ID}; !slices.Equal(ids, want) {
-		t.Errorf("the stream holds %v, want %v", ids, want)
-	}
+	assert.EqualSlices(t, ids, []string{versions[0].ID, versions[1].ID}, "the stream holds")
 }
 
 func TestAnswersOfOthersAreNotAcknowledgements(t *testing.T) {
@@ -328,7 +324,5 @@ func TestPublisherNeedsNoRightsOnTheStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", Username: "ana", Password: "correct-horse"})
-	if err := sink.Send(t.Context(), sinktest.Events(3, 3, 0)); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, sink.Send(t.Context(), sinktest.Events(3, 3, 0)))
 }

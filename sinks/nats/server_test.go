@@ -15,6 +15,7 @@ import (
 
 	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -147,9 +148,7 @@ func TestJetStreamSink(t *testing.T) {
 				relay.Restore()
 				if halted {
 					halted = false
-					if err := js.DeleteStream(t.Context(), "NDR"); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, js.DeleteStream(t.Context(), "NDR"))
 				}
 			},
 			MaxBytes: maxPayload,

@@ -3,6 +3,8 @@ package nats
 import (
 	"strings"
 	"testing"
+
+	"ndrbridge/test/assert"
 )
 
 func TestToken(t *testing.T) {
@@ -38,9 +40,7 @@ func TestCaptures(t *testing.T) {
 		{"other.>", "ndr.{a}", false},
 	} {
 		filled := strings.NewReplacer("{a}", "*", "{b}", "*").Replace(c.template)
-		if got := captures(c.stream, filter(filled)); got != c.want {
-			t.Errorf("a stream of %s captures %s: %v", c.stream, c.template, got)
-		}
+		assert.Equal(t, captures(c.stream, filter(filled)), c.want, "a stream of", c.stream, "captures", c.template)
 	}
 }
 

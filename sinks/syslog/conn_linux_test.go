@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 )
@@ -62,7 +63,5 @@ func TestNothingIsAcknowledgedOnAConnectionThatHasEnded(t *testing.T) {
 	if _, err := dialled.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
-	if err := c.acknowledged(t.Context()); !errors.Is(err, errClosed) {
-		t.Errorf("error %v on a connection that the receiver has ended", err)
-	}
+	assert.ErrorIs(t, c.acknowledged(t.Context()), errClosed, "on a connection that the receiver has ended")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/leodido/go-syslog/v4/rfc5424"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
@@ -103,9 +104,7 @@ func FuzzMessage(f *testing.F) {
 		got := parsed.(*rfc5424.SyslogMessage)
 		data := (*got.StructuredData)[structuredData]
 		for name, want := range map[string]string{"id": id, "source": source, "type": kind} {
-			if data[name] != withoutControls(want) {
-				t.Errorf("%s is %q, not %q", name, data[name], want)
-			}
+			assert.Equal(t, data[name], withoutControls(want), name, "is , not", want)
 		}
 		if len(*got.StructuredData) != 1 || len(data) != 3 {
 			t.Errorf("structured data %v", *got.StructuredData)

@@ -18,6 +18,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/leasetest"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -465,9 +466,7 @@ func TestADatagramThatCannotBeSentEndsWithItsContext(t *testing.T) {
 	s.transport.(*datagrams).dial = func(context.Context, string, string) (net.Conn, error) { return near, nil }
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := s.Send(ctx, sinktest.Events(1, 1, 200)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v", err)
-	}
+	assert.ErrorIs(t, s.Send(ctx, sinktest.Events(1, 1, 200)), context.DeadlineExceeded)
 }
 
 func TestNoDatagramIsSentWithoutALease(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/leasetest"
 	"ndrbridge/test/locked"
@@ -113,9 +114,7 @@ func TestOnlyWhatWasSentShortlyBeforeTheConnectionEndedIsSentAgain(t *testing.T)
 			for _, i := range test.want {
 				want = append(want, events[i].ID)
 			}
-			if got := r.ids(); !slices.Equal(got, want) {
-				t.Errorf("received %v, want %v", got, want)
-			}
+			assert.EqualSlices(t, r.ids(), want, "received")
 		})
 	}
 }
@@ -149,9 +148,7 @@ func TestASlowRepetitionThatFailsLosesNothing(t *testing.T) {
 		t.Fatal("no error on a connection that has ended")
 	}
 	st.o.Now = now
-	if n := st.tail.messages(); n != 3 {
-		t.Fatalf("%d messages are to be sent again, want 3", n)
-	}
+	require.Equal(t, st.tail.messages(), 3, "messages are to be sent again")
 	retry(t, s, events[3:])
 	r.await("the last event", func(m []received) bool { return m[len(m)-1].id() == events[3].ID })
 	got := r.ids()
@@ -196,9 +193,7 @@ func TestAMessageThatEndsEveryConnectionIsGivenUp(t *testing.T) {
 			awaitEnd(t, s)
 		}
 	}
-	if !strings.Contains(text.String(), "repetitions=10") {
-		t.Errorf("the log is %s", text.String())
-	}
+	assert.Contains(t, text.String(), "repetitions=10", "the log is")
 	retry(t, s, events[1:])
 	r.await("the event behind it", func(m []received) bool { return m[len(m)-1].id() == events[1].ID })
 }
@@ -373,9 +368,7 @@ func TestATailOfSmallBatchesHasFewChunks(t *testing.T) {
 		kept.add(batchOf(i%100+1, 500), now)
 		now = now.Add(time.Millisecond)
 	}
-	if n := kept.messages(); n != 20_000 {
-		t.Errorf("%d messages are kept", n)
-	}
+	assert.Equal(t, kept.messages(), 20_000, "messages are kept")
 	if n := len(kept.chunks); n > 50 {
 		t.Errorf("they are in %d chunks", n)
 	}

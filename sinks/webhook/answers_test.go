@@ -12,6 +12,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
@@ -57,16 +58,12 @@ func TestEveryStatusHasItsClass(t *testing.T) {
 		if scope := failure.ScopeOf(err); class != failure.Halted && (scope == failure.ScopeTarget) != slices.Contains(target, status) {
 			t.Errorf("%d has the scope %q", status, scope)
 		}
-		if !strings.Contains(err.Error(), fmt.Sprint(status)) {
-			t.Errorf("%d is not in the error: %v", status, err)
-		}
+		assert.Contains(t, err.Error(), fmt.Sprint(status), status, "is not in the error", err)
 		if strings.Contains(err.Error(), secret) {
 			t.Errorf("%d: the error shows a secret: %v", status, err)
 		}
 	}
-	if n := r.connections(); n != 1 {
-		t.Errorf("%d connections for 400 answers", n)
-	}
+	assert.Equal(t, r.connections(), 1, "connections for 400 answers")
 }
 
 func TestAnInformationalAnswerIsNotFinal(t *testing.T) {
@@ -161,9 +158,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 			if !strings.Contains(err.Error(), elsewhere.server.URL+"/login;") || strings.Contains(err.Error(), "0123456789") {
 				t.Errorf("the error does not say where it points, or says too much: %v", err)
 			}
-			if n := elsewhere.connections(); n != 0 {
-				t.Errorf("%d connections to where it points", n)
-			}
+			assert.Equal(t, elsewhere.connections(), 0, "connections to where it points")
 		})
 	}
 }
@@ -204,9 +199,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 			for range 10 {
 				_ = s.Send(t.Context(), sinktest.Events(1, 1, 0))
 			}
-			if n := r.connections(); n != test.connections {
-				t.Errorf("%d connections, want %d", n, test.connections)
-			}
+			assert.Equal(t, r.connections(), test.connections, "connections")
 		})
 	}
 	t.Run("a connection that the server closed while idle fails no event", func(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
@@ -62,9 +62,7 @@ func TestDocumentsAreSentInsteadOfCloudEvents(t *testing.T) {
 			for _, body := range test.bodies {
 				want = append(want, post{test.contentType, body})
 			}
-			if got := received(); !slices.Equal(got, want) {
-				t.Errorf("received %q, want %q", got, want)
-			}
+			assert.EqualSlices(t, received(), want, "received")
 		})
 	}
 	t.Run("CloudEvents can be lines", func(t *testing.T) {
@@ -72,9 +70,7 @@ func TestDocumentsAreSentInsteadOfCloudEvents(t *testing.T) {
 		events := sinktest.Events(2, 2, 0)
 		require.NoError(t, open(t, webhook.Options{URL: url, Mode: transform.Batch, Lines: true}).Send(t.Context(), events))
 		want := []post{{"application/x-ndjson", string(events[0].Structured()) + "\n" + string(events[1].Structured()) + "\n"}}
-		if got := received(); !slices.Equal(got, want) {
-			t.Errorf("received %q", got)
-		}
+		assert.EqualSlices(t, received(), want, "received")
 	})
 }
 
@@ -124,9 +120,7 @@ func TestBatchesOfDocumentsStayWithinTheLimitOfABody(t *testing.T) {
 			for limit, requests := range map[int]int{exact: 1, exact - 1: 2} {
 				url, received := startPosts(t)
 				require.NoError(t, open(t, webhook.Options{URL: url, Mode: transform.Batch, Format: of, MaxBodyBytes: limit}).Send(t.Context(), events))
-				if n := len(received()); n != requests {
-					t.Errorf("%s, %d bytes: %d requests, want %d", of, limit, n, requests)
-				}
+				assert.Equal(t, len(received()), requests, of, limit, "bytes:  requests")
 			}
 		}
 	})
@@ -134,9 +128,7 @@ func TestBatchesOfDocumentsStayWithinTheLimitOfABody(t *testing.T) {
 		url, received := startPosts(t)
 		s := open(t, webhook.Options{URL: url, Mode: transform.Batch, Format: format.OCSF, Concurrency: 4})
 		require.NoError(t, s.Send(t.Context(), documents(40, format.OCSF, 64<<10)))
-		if n := len(received()); n != 4 {
-			t.Errorf("%d requests", n)
-		}
+		assert.Equal(t, len(received()), 4, "requests")
 	})
 }
 
@@ -185,9 +177,7 @@ func TestLargeBodiesAreCompressed(t *testing.T) {
 				size += int64(len(e.Structured()))
 			}
 			for _, encoding := range encodings {
-				if encoding != test.encoding {
-					t.Errorf("content encoding %q", encoding)
-				}
+				assert.Equal(t, encoding, test.encoding, "content encoding")
 			}
 			if sent.Load() != length.Load() {
 				t.Errorf("%d bytes came, and %d were announced", sent.Load(), length.Load())

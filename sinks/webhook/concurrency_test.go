@@ -16,6 +16,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -147,9 +148,7 @@ func TestOrderOfAKeyHoldsWhateverFails(t *testing.T) {
 		err := opened[fmt.Sprint(mode, concurrency)].Send(context.Background(), events)
 
 		_, most, taken := w.counts()
-		if w.overlap != "" {
-			t.Fatalf("two requests with key %s at once", w.overlap)
-		}
+		require.Equal(t, w.overlap, "", "two requests with key … at once")
 		if most > max(1, concurrency) {
 			t.Fatalf("%d requests at once", most)
 		}
@@ -167,9 +166,7 @@ func TestOrderOfAKeyHoldsWhateverFails(t *testing.T) {
 		left := map[string][]string{}
 		for i, e := range events {
 			acknowledged := err == nil || each[i] == nil
-			if acknowledged != slices.Contains(taken, e.ID) {
-				t.Fatalf("event %d: acknowledged %v, its error is of another mind", i, acknowledged)
-			}
+			require.Equal(t, acknowledged, slices.Contains(taken, e.ID), "event", i, "acknowledged , its error is of another mind")
 			if !acknowledged {
 				failed[e.PartitionKey] = true
 				continue
@@ -273,9 +270,7 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 						t.Errorf("event 7: %v", err)
 					}
 				case 7 + n/2:
-					if !errors.Is(err, failure.ErrNotTried) {
-						t.Errorf("the event behind it: %v", err)
-					}
+					assert.ErrorIs(t, err, failure.ErrNotTried, "the event behind it")
 				default:
 					if err != nil {
 						t.Errorf("event %d: %v", i, err)

@@ -12,6 +12,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -97,9 +98,7 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 	first, second := presettest.Version(t, 7, 0, "new"), presettest.Version(t, 7, 1, "new")
 	ask := func(t *testing.T, o *ticketService, want ...string) {
 		t.Helper()
-		if !slices.Equal(o.received, want) {
-			t.Errorf("asked %q, want %q", o.received, want)
-		}
+		assert.EqualSlices(t, o.received, want, "asked")
 	}
 	t.Run("the next version finds it, in the same Send too", func(t *testing.T) {
 		o, _, _, sink := remembering(t, ticketPreset{}.preset())
@@ -117,9 +116,7 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 		m.Remember = nil
 		require.NoError(t, sink.Send(t.Context(), []transform.Event{first}))
 		ask(t, o, "find 7", "open 7", "find 7") // the ticket that was opened is found
-		if len(o.tickets) != 1 {
-			t.Errorf("%d tickets", len(o.tickets))
-		}
+		assert.Equal(t, len(o.tickets), 1, "tickets")
 	})
 	t.Run("nothing is sent by a memory that cannot be read", func(t *testing.T) {
 		o, m, _, sink := remembering(t, ticketPreset{}.preset())

@@ -22,6 +22,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -89,9 +90,7 @@ func TestAnAcknowledgementCountsWhateverFollowsIt(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			addr := talk(t, func(c net.Conn) { fmt.Fprint(c, test.answer) })
-			if err := open(t, webhook.Options{URL: "http://" + addr}).Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, open(t, webhook.Options{URL: "http://" + addr}).Send(t.Context(), sinktest.Events(1, 1, 0)))
 		})
 	}
 	t.Run("a switch of protocols is none", func(t *testing.T) {
@@ -242,9 +241,7 @@ func TestProxies(t *testing.T) {
 			client.Close()
 		})
 		s := open(t, webhook.Options{URL: target.server.URL, Proxy: through, TLS: trusted(target)})
-		if err := s.Send(t.Context(), sinktest.Events(3, 3, 0)); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Send(t.Context(), sinktest.Events(3, 3, 0)))
 		if got, err := target.received(); len(got) != 3 || err != nil {
 			t.Errorf("%d events, %v", len(got), err)
 		}
@@ -352,8 +349,6 @@ func TestLinkLocalAndMetadataAddressesAreNotConnectedTo(t *testing.T) {
 		r := newReceiver(t).start()
 		_, port, _ := net.SplitHostPort(r.server.Listener.Addr().String())
 		resolve(t, netip.MustParseAddr("127.0.0.1"))
-		if err := open(t, webhook.Options{URL: "http://hooks.example:" + port}).Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, open(t, webhook.Options{URL: "http://hooks.example:" + port}).Send(t.Context(), sinktest.Events(1, 1, 0)))
 	})
 }

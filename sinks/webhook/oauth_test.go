@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -23,6 +22,7 @@ import (
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/presettest"
@@ -268,9 +268,7 @@ func TestTokenEndpointsThatCannotBeReached(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		err := open(t, webhook.Options{URL: "http://127.0.0.1:1", Mode: transform.Batch, OAuth: client("http://" + silent)}).Send(ctx, sinktest.Events(1, 1, 0))
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }
 
@@ -378,7 +376,5 @@ func TestTheTokenIsChecked(t *testing.T) {
 			findingtest.Expect(t, found, test.want)
 		})
 	}
-	if requests.Load() != 0 {
-		t.Errorf("%d requests were sent to the target", requests.Load())
-	}
+	assert.Equal(t, requests.Load(), 0, "requests were sent to the target")
 }

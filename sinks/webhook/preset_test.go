@@ -17,6 +17,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
@@ -118,13 +119,9 @@ func TestAPresetsRequestsFollowOneAnother(t *testing.T) {
 				taken = append(taken, ids...)
 			})
 			err := open(t, webhook.Options{URL: s.URL, Preset: lines{}.preset()}).Send(t.Context(), named(t, strings.Fields(test.ids)...))
-			if got := strings.Join(taken, " "); got != test.want {
-				t.Errorf("taken: %s, want %s", got, test.want)
-			}
+			assert.Equal(t, strings.Join(taken, " "), test.want, "taken")
 			if test.results == "" {
-				if err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, err)
 				return
 			}
 			each, ok := errors.AsType[failure.EventErrors](err)
@@ -175,9 +172,7 @@ func TestAnAnswerMayAskForAnotherRequest(t *testing.T) {
 	})
 	again := require.Value(url.Parse(s.URL + "/again"))(t)
 	require.NoError(t, open(t, webhook.Options{URL: s.URL + "/hook", Preset: lines{again: again}.preset()}).Send(t.Context(), named(t, "a")))
-	if want := []string{"/hook a", "/again now?", "/again now?"}; !slices.Equal(came, want) {
-		t.Errorf("came: %q", came)
-	}
+	assert.EqualSlices(t, came, []string{"/hook a", "/again now?", "/again now?"}, "came")
 }
 
 func TestAPresetKeepsToItsRate(t *testing.T) {
@@ -245,9 +240,7 @@ func TestWhatBelongsTogetherIsNotDivided(t *testing.T) {
 			requests := 0
 			s := serveLines(t, func(http.ResponseWriter, *http.Request, []string) { requests++ })
 			require.NoError(t, open(t, webhook.Options{URL: s.URL, Preset: lines{undivided: test.undivided}.preset(), Concurrency: 8}).Send(t.Context(), events))
-			if requests != test.requests {
-				t.Errorf("%d requests, want %d", requests, test.requests)
-			}
+			assert.Equal(t, requests, test.requests, "requests")
 		})
 	}
 }

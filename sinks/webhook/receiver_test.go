@@ -17,6 +17,7 @@ import (
 	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -256,9 +257,7 @@ func TestRequests(t *testing.T) {
 			require.NoError(t, open(t, test.options).Send(t.Context(), events))
 			mu.Lock()
 			defer mu.Unlock()
-			if len(requests) != test.requests {
-				t.Fatalf("%d requests, want %d", len(requests), test.requests)
-			}
+			require.Equal(t, len(requests), test.requests, "requests")
 			r := requests[0]
 			method := strings.ToUpper(test.options.Method)
 			if method == "" {
@@ -267,16 +266,10 @@ func TestRequests(t *testing.T) {
 			if r.Method != method || r.RequestURI != "/a%2Fb?c=d" || "http://"+r.Host != server.URL {
 				t.Errorf("%s %s at %s", r.Method, r.RequestURI, r.Host)
 			}
-			if bodies[0] != test.body {
-				t.Errorf("body %s", bodies[0])
-			}
-			if r.ContentLength != int64(len(test.body)) {
-				t.Errorf("content length %d", r.ContentLength)
-			}
+			assert.Equal(t, bodies[0], test.body, "body")
+			assert.Equal(t, r.ContentLength, int64(len(test.body)), "content length")
 			for name, want := range test.header {
-				if got := strings.Join(r.Header.Values(name), "|"); got != want {
-					t.Errorf("%s: %q, want %q", name, got, want)
-				}
+				assert.Equal(t, strings.Join(r.Header.Values(name), "|"), want, name)
 			}
 		})
 	}

@@ -15,6 +15,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -72,9 +73,7 @@ func TestNoErrorShowsASecret(t *testing.T) {
 							t.Errorf("the error shows a secret: %v", err)
 						}
 					}
-					if !strings.Contains(err.Error(), r.server.URL) {
-						t.Errorf("the error does not say who answered: %v", err)
-					}
+					assert.Contains(t, err.Error(), r.server.URL, "the error does not say who answered", err)
 				}
 			}
 		})
@@ -109,9 +108,7 @@ func TestTheSchemeOfCredentialsIsShown(t *testing.T) {
 	r.answers(answerWith(400, func(string) string { return "Splunk refuses token s3cret-key" }))
 	o := webhook.Options{URL: r.server.URL, Mode: transform.Batch, Headers: map[string]string{"authorization": "Splunk s3cret-key"}}
 	err := open(t, o).Send(t.Context(), sinktest.Events(1, 1, 0))
-	if err == nil || !strings.Contains(err.Error(), "Splunk refuses token [redacted]") {
-		t.Error(err)
-	}
+	assert.ErrorContains(t, err, "Splunk refuses token [redacted]")
 }
 
 func TestAnExcerptIsShortAndPrintable(t *testing.T) {

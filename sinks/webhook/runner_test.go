@@ -17,6 +17,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
@@ -110,9 +111,7 @@ func TestDeliveryForEachStatus(t *testing.T) {
 				if code/100 == 2 || deadLettered(code) {
 					want = 1
 				}
-				if came[id] != want {
-					t.Errorf("%d: %d requests, want %d", code, came[id], want)
-				}
+				assert.Equal(t, came[id], want, code, "requests")
 				if slices.Contains(dead, id) != deadLettered(code) {
 					t.Errorf("%d: dead: %v", code, !deadLettered(code))
 				}
@@ -145,9 +144,7 @@ func TestALargeBatchIsHalvedUntilItFits(t *testing.T) {
 				t.Errorf("dead: %s", strings.Join(dead, ", "))
 			}
 			_, _, taken := w.counts()
-			if len(taken) != 200 {
-				t.Fatalf("%d events taken", len(taken))
-			}
+			require.Equal(t, len(taken), 200, "events taken")
 			last := map[string]int{}
 			for i, e := range events {
 				if i == 100 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -26,9 +27,7 @@ func TestTheVectorOfTheSpecification(t *testing.T) {
 	for name, want := range map[string]string{
 		"webhook-id": vector.ID, "webhook-timestamp": fmt.Sprint(vector.Timestamp), "webhook-signature": vector.Signature,
 	} {
-		if got := header.Get(name); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
+		assert.Equal(t, header.Get(name), want, name)
 	}
 }
 

@@ -46,9 +46,7 @@ func TestSplitIsEven(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			parts := split(test.events, test.requests)
-			if len(parts) != test.parts {
-				t.Fatalf("%d parts, want %d", len(parts), test.parts)
-			}
+			require.Equal(t, len(parts), test.parts, "parts")
 			for _, p := range parts {
 				if n := len(p.events); n < test.least || n > test.atMost {
 					t.Errorf("a part of %d events", n)

@@ -14,6 +14,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
@@ -59,9 +60,7 @@ func TestATemplateMakesTheBodies(t *testing.T) {
 				o.Headers = map[string]string{"content-type": test.contentType}
 			}
 			require.NoError(t, open(t, o).Send(t.Context(), sinktest.Events(2, 1, 0)))
-			if got := received(); !slices.Equal(got, test.want) {
-				t.Errorf("got %q", got)
-			}
+			assert.EqualSlices(t, received(), test.want)
 		})
 	}
 }

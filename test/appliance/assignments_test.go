@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+
+	"ndrbridge/test/assert"
 )
 
 // children are what can be assigned to an alert, and two of each: seeded, or created with
@@ -35,9 +37,7 @@ func TestAssignments(t *testing.T) {
 			list := fmt.Sprintf("/alerts/%v/%s", alert, kind)
 			wantAssigned := func(ids ...any) {
 				t.Helper()
-				if got, want := c.idsAt(list), fmt.Sprintf("%v", ids); got != want {
-					t.Errorf("%s are assigned, want %s", got, want)
-				}
+				assert.Equal(t, c.idsAt(list), fmt.Sprintf("%v", ids), "are assigned")
 			}
 
 			wantAssigned()

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -45,9 +45,7 @@ func TestAuditLog(t *testing.T) {
 	t.Run("the history holds what is gone", func(t *testing.T) {
 		a, _ := serve(t, standin.Options{AuditCapacity: 1})
 		a.AddAudit(3)
-		if got := len(a.AuditHistory()); got != 3 {
-			t.Errorf("history of %d entries", got)
-		}
+		assert.Equal(t, len(a.AuditHistory()), 3, "history of … entries")
 	})
 	t.Run("a body can be anything", func(t *testing.T) {
 		a, _ := serve(t, standin.Options{})
@@ -90,9 +88,7 @@ func TestAuditLog(t *testing.T) {
 			if !off {
 				want = []string{"Modify by bridge", "Modify by bridge", "Login by bridge"}
 			}
-			if !slices.Equal(got, want) {
-				t.Errorf("the log holds %q, want %q", got, want)
-			}
+			assert.EqualSlices(t, got, want, "the log holds")
 		}
 	})
 	t.Run("a query that is none is refused", func(t *testing.T) {

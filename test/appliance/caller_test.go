@@ -7,13 +7,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -139,9 +139,7 @@ func idsOf(t *testing.T, body string) []int64 {
 
 func wantIDs(t *testing.T, got []int64, want ...int64) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("found %v, want %v", got, want)
-	}
+	assert.EqualSlices(t, got, want, "found")
 }
 
 // detection returns one as the appliance shows it.

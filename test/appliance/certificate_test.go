@@ -16,6 +16,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/require"
 )
@@ -44,9 +45,7 @@ func serveTLS(t *testing.T) (c *caller, shown func() []*x509.Certificate) {
 func TestCertificates(t *testing.T) {
 	c, shown := serveTLS(t)
 	first := shown()[0]
-	if err := first.VerifyHostname("sensor.example"); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, first.VerifyHostname("sensor.example"))
 	if again := shown()[0]; !again.Equal(first) {
 		t.Error("the certificate changes by itself")
 	}
@@ -80,17 +79,13 @@ func TestSigningRequests(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(c.want(200, "POST", "/service/sslcert/signingrequest", body).body), &answer))
 		block, _ := pem.Decode([]byte(answer.PEM))
 		made := require.Value(x509.ParseCertificateRequest(block.Bytes))(t)
-		if err := made.CheckSignature(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, made.CheckSignature())
 		return made
 	}
 	made := request(t, `{"subject":{"common_name":"sensor.example","country_code":"DE","organization_name":"Example"},
 		"subject_alternative_names":[{"type":"dns","name":"sensor.example"},{"type":"ip","name":"192.0.2.10"},
 		{"type":"email","name":"soc@example.com"},{"type":"uri","name":"https://sensor.example/"}]}`)
-	if got := made.Subject.String(); got != "CN=sensor.example,O=Example,C=DE" {
-		t.Errorf("the subject is %s", got)
-	}
+	assert.Equal(t, made.Subject.String(), "CN=sensor.example,O=Example,C=DE", "the subject is")
 	if !slices.Equal(made.DNSNames, []string{"sensor.example"}) || len(made.IPAddresses) != 1 || len(made.EmailAddresses) != 1 || len(made.URIs) != 1 {
 		t.Errorf("the names are %v %v %v %v", made.DNSNames, made.IPAddresses, made.EmailAddresses, made.URIs)
 	}

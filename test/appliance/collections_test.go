@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -103,8 +104,6 @@ func decoded(t *testing.T, text string) (object map[string]any) {
 func wantFields(t *testing.T, object, want map[string]any) {
 	t.Helper()
 	for name, value := range want {
-		if !reflect.DeepEqual(object[name], value) {
-			t.Errorf("%s is %v, want %v", name, object[name], value)
-		}
+		assert.DeepEqual(t, object[name], value, name, "is")
 	}
 }

@@ -3,10 +3,11 @@ package appliance_test
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+
+	"ndrbridge/test/assert"
 )
 
 func TestGetDetection(t *testing.T) {
@@ -16,9 +17,7 @@ func TestGetDetection(t *testing.T) {
 	t.Run("a detection is shown as the search shows it", func(t *testing.T) {
 		one := c.want(http.StatusOK, "GET", "/detections/25769803780", "").body
 		all := c.want(http.StatusOK, "POST", "/detections/search", `{}`).body
-		if !strings.Contains(all, one) {
-			t.Errorf("%s is not in %s", one, all)
-		}
+		assert.Contains(t, all, one)
 	})
 	t.Run("what has no value is null", func(t *testing.T) {
 		for id, fields := range map[string][]string{"2": {"end_time", "ticket_url"}, "3": {"risk_score", "assignee", "status", "resolution"}} {
@@ -69,9 +68,7 @@ func TestGetDetection(t *testing.T) {
 	})
 	t.Run("an unknown id is a problem", func(t *testing.T) {
 		got := c.want(http.StatusNotFound, "GET", "/detections/99", "")
-		if kind := got.header.Get("Content-Type"); kind != "application/problem+json" {
-			t.Errorf("the type is %s: %s", kind, got.body)
-		}
+		assert.Equal(t, got.header.Get("Content-Type"), "application/problem+json", "the type is", got.body)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -74,9 +75,7 @@ func TestAnUpgradeGoesThroughItsSteps(t *testing.T) {
 		if i == 1 {
 			c.want(422, "POST", "/service/firmware/previous/rollback", "")
 		}
-		if got := version(c); got != upgraded("26.3.0.1234") {
-			t.Errorf("the version is %s in step %d", got, i)
-		}
+		assert.Equal(t, version(c), upgraded("26.3.0.1234"), "the version is … in step", i)
 		at.forward(time.Second)
 	}
 	for _, passed := range []time.Duration{0, 4999 * time.Millisecond} {
@@ -94,15 +93,9 @@ func TestAnUpgradeGoesThroughItsSteps(t *testing.T) {
 	if j := c.job(path); j.Status != "DONE" || j.Step != 6 || j.Ended == nil || *j.Ended != j.Created+16_000 {
 		t.Errorf("the job is %+v", j)
 	}
-	if got := version(c); got != upgraded("26.3.1.1235") {
-		t.Errorf("the version is %s", got)
-	}
-	if got := c.want(200, "GET", "/service", "").body; !strings.Contains(got, `"version":"26.3.1.1235"`) {
-		t.Errorf("the metadata are %s", got)
-	}
-	if got := c.want(200, "GET", "/service/firmware/previous", "").body; got != `{"version":"26.3.0.1234"}` {
-		t.Errorf("the previous version is %s", got)
-	}
+	assert.Equal(t, version(c), upgraded("26.3.1.1235"), "the version is")
+	assert.Contains(t, c.want(200, "GET", "/service", "").body, `"version":"26.3.1.1235"`, "the metadata are")
+	assert.Equal(t, c.want(200, "GET", "/service/firmware/previous", "").body, `{"version":"26.3.0.1234"}`, "the previous version is")
 }
 
 func TestFirmware(t *testing.T) {
@@ -113,12 +106,8 @@ func TestFirmware(t *testing.T) {
 	const offered = `[{"release":"26.5","current_release":false,"versions":["26.5.1.1238","26.5.0.1237"]},` +
 		`{"release":"26.4","current_release":false,"versions":["26.4.1.1237","26.4.0.1236"]},` +
 		`{"release":"26.3","current_release":true,"versions":["26.3.2.1236","26.3.1.1235"]}]`
-	if got := c.want(200, "GET", "/service/firmware/next", "").body; got != offered {
-		t.Errorf("the next versions are %s", got)
-	}
-	if got := c.want(200, "GET", "/service/firmware/previous", "").body; got != `{"version":"26.2.0.1"}` {
-		t.Errorf("the previous version is %s", got)
-	}
+	assert.Equal(t, c.want(200, "GET", "/service/firmware/next", "").body, offered, "the next versions are")
+	assert.Equal(t, c.want(200, "GET", "/service/firmware/previous", "").body, `{"version":"26.2.0.1"}`, "the previous version is")
 	c.want(422, "POST", "/service/firmware/latest/upgrade", "")
 
 	done := func(t *testing.T, got reply, want string) {
@@ -126,9 +115,7 @@ func TestFirmware(t *testing.T) {
 		if j := c.job(location(got)); j.Status != "DONE" {
 			t.Errorf("the job is %+v", j)
 		}
-		if got := version(c); got != upgraded(want) {
-			t.Errorf("the version is %s, want %s", got, want)
-		}
+		assert.Equal(t, version(c), upgraded(want), "the version is , want", want)
 	}
 	c.typed(octets, 204, "POST", "/service/firmware", "firmware 26.4.0.7\n"+strings.Repeat("\xff", 1000))
 	done(t, c.want(202, "POST", "/service/firmware/latest/upgrade", ""), "26.4.0.7")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -101,9 +102,7 @@ func TestHazards(t *testing.T) {
 		if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) {
 			t.Errorf("the error is %v", err)
 		}
-		if got := a.Latest()[0].Assignee; got != "radia" {
-			t.Errorf("the assignee is %q", got)
-		}
+		assert.Equal(t, a.Latest()[0].Assignee, "radia", "the assignee is")
 	})
 	t.Run("a body that is cut ends too early", func(t *testing.T) {
 		got := answered(t, standin.Hazards{CutBody: 1})
@@ -125,9 +124,7 @@ func TestHazards(t *testing.T) {
 			standin.RefusedForbidden: `403 {"error_message":"the owner of this key may not do this"}`,
 		} {
 			got := answered(t, standin.Hazards{Refusal: refusal})
-			if text := fmt.Sprint(got.status, " ", got.body); text != want {
-				t.Errorf("got %q, want %q", text, want)
-			}
+			assert.Equal(t, fmt.Sprint(got.status, " ", got.body), want)
 		}
 	})
 	t.Run("a capped limit gives less than was asked for", func(t *testing.T) {
@@ -204,9 +201,7 @@ func TestChangingLinks(t *testing.T) {
 		t.Error("something else than the links changed")
 	}
 	address := func(body string) string { return body[strings.Index(body, `"url":`):] }
-	if address(first) != address(second) {
-		t.Error("the detection's own url changed")
-	}
+	assert.Equal(t, address(first), address(second), "the detection's own url changed")
 }
 
 func TestSkew(t *testing.T) {
@@ -215,13 +210,9 @@ func TestSkew(t *testing.T) {
 		t.Run("Date and mod_time are off by "+skew.String(), func(t *testing.T) {
 			a.SetSkew(skew)
 			v := a.AddMany(1)[0]
-			if want := epoch.Add(skew).UnixMilli(); v.ModTime != want {
-				t.Errorf("mod_time is %d, want %d", v.ModTime, want)
-			}
+			assert.Equal(t, v.ModTime, epoch.Add(skew).UnixMilli(), "mod_time is")
 			got := c.want(200, "GET", "/service", "").header.Get("Date")
-			if want := epoch.Add(skew).Format(http.TimeFormat); got != want {
-				t.Errorf("Date is %s, want %s", got, want)
-			}
+			assert.Equal(t, got, epoch.Add(skew).Format(http.TimeFormat), "Date is")
 			wantIDs(t, c.search(strings.Replace(sorted("mod_time", "asc"), "{", `{"mod_time":"-1ms","limit":1,`, 1)), v.ID)
 		})
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+
+	"ndrbridge/test/assert"
 )
 
 var everything = standin.Rates{
@@ -120,9 +122,7 @@ func TestEntriesAndRecordsComeAtTheirRates(t *testing.T) {
 	if n := len(a.RecordHistory()); n < 90 || n > 95 || late < 8 || tied < 4 {
 		t.Errorf("%d records, %d of them late, and %d ties", n, late, tied)
 	}
-	if n := a.Len(); n != 0 {
-		t.Errorf("%d detections appeared", n)
-	}
+	assert.Equal(t, a.Len(), 0, "detections appeared")
 }
 
 func TestLiveEndsWithItsContext(t *testing.T) {

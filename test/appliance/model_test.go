@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -36,9 +37,7 @@ func TestModel(t *testing.T) {
 		a := standin.New(standin.Options{Now: still})
 		v := a.AddMany(1)[0]
 		require.NoError(t, a.Update(func(d *standin.Detection) { d.ModTime = 5 }, v.ID))
-		if got := a.Latest()[0].ModTime; got != 5 {
-			t.Errorf("it is %d", got)
-		}
+		assert.Equal(t, a.Latest()[0].ModTime, 5, "it is")
 	})
 	t.Run("an edit keeps the mod_time", func(t *testing.T) {
 		a := standin.New(standin.Options{Now: still})
@@ -66,9 +65,7 @@ func TestModel(t *testing.T) {
 		if err := a.Update(func(d *standin.Detection) { d.Title = "new" }, v.ID, 999); err == nil {
 			t.Error("there is no error")
 		}
-		if got := len(a.History()); got != 1 {
-			t.Errorf("the history holds %d versions", got)
-		}
+		assert.Equal(t, len(a.History()), 1, "the history holds … versions")
 	})
 	t.Run("the history keeps versions in their order", func(t *testing.T) {
 		a := standin.New(standin.Options{Now: still})
@@ -80,9 +77,7 @@ func TestModel(t *testing.T) {
 		for _, v := range a.History() {
 			titles = append(titles, v.Title)
 		}
-		if want := []string{v.Title, "b", "c"}; !slices.Equal(titles, want) {
-			t.Errorf("the titles were %v", titles)
-		}
+		assert.EqualSlices(t, titles, []string{v.Title, "b", "c"}, "the titles were")
 	})
 	t.Run("what is hidden is gone but for its history", func(t *testing.T) {
 		a, c := serve(t, standin.Options{})
@@ -94,9 +89,7 @@ func TestModel(t *testing.T) {
 		if got := c.search(`{}`); slices.Contains(got, versions[0].ID) || len(got) != 2 {
 			t.Errorf("found %v", got)
 		}
-		if err := a.Update(func(*standin.Detection) {}, versions[2].ID); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, a.Update(func(*standin.Detection) {}, versions[2].ID))
 	})
 	t.Run("late and future ones have their mod_time and are visible", func(t *testing.T) {
 		a, c := serve(t, standin.Options{})
@@ -154,14 +147,10 @@ func TestOnRequestComesBeforeTheAnswer(t *testing.T) {
 	a, c := serve(t, standin.Options{})
 	a.OnRequest(func(*http.Request) { a.AddMany(1) })
 	for want := 1; want <= 3; want++ {
-		if got := len(c.search(`{}`)); got != want {
-			t.Errorf("found %d, want %d", got, want)
-		}
+		assert.Equal(t, len(c.search(`{}`)), want, "found")
 	}
 	a.OnRequest(nil)
-	if got := len(c.search(`{}`)); got != 3 {
-		t.Errorf("found %d", got)
-	}
+	assert.Equal(t, len(c.search(`{}`)), 3, "found")
 }
 
 func TestGeneratedDetections(t *testing.T) {

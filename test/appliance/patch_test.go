@@ -5,6 +5,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -14,12 +15,8 @@ func TestPatchDetection(t *testing.T) {
 		a.Add(standin.Detection{ID: 7, ModTime: now - minute})
 		a.SetSkew(17 * time.Minute)
 		c.want(204, "PATCH", "/detections/7", `{"status":"new"}`)
-		if got := a.Latest()[0].ModTime; got != now+17*minute {
-			t.Errorf("it is %d", got)
-		}
-		if got := len(a.History()); got != 2 {
-			t.Errorf("the history holds %d versions", got)
-		}
+		assert.Equal(t, a.Latest()[0].ModTime, now+17*minute, "it is")
+		assert.Equal(t, len(a.History()), 2, "the history holds … versions")
 	})
 	t.Run("participants are modified", func(t *testing.T) {
 		a, c := serve(t, standin.Options{})
@@ -58,9 +55,7 @@ func TestPatchesAreKeptInTheirOrder(t *testing.T) {
 			{"/detections/tickets", `{"ticket_id":"T-1","status":"closed"}`, 422, 0},
 		}
 		got := a.Patches()
-		if len(got) != len(want) {
-			t.Fatalf("%d were kept, want %d", len(got), len(want))
-		}
+		require.Equal(t, len(got), len(want), "were kept")
 		for i, w := range want {
 			if p := got[i]; p.Path != w.path || string(p.Body) != w.body || p.Status != w.status || len(p.Made) != w.made {
 				t.Errorf("%d is %+v, want %+v", i, p, w)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -71,9 +72,7 @@ func TestRecordsLookLikeRecords(t *testing.T) {
 	t.Run("they come as they are", func(t *testing.T) {
 		body := c.want(http.StatusOK, "POST", "/records/search", `{"from": "-1h"}`).body
 		for _, r := range shown {
-			if !strings.Contains(body, string(r.JSON)) {
-				t.Errorf("%s is not shown", r.JSON)
-			}
+			assert.Contains(t, body, string(r.JSON), r.JSON, "is not shown")
 		}
 	})
 }

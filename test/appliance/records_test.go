@@ -11,6 +11,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -157,9 +158,7 @@ func TestRecordCursors(t *testing.T) {
 			if test.search == "" {
 				test.search = search
 			}
-			if got := c.follow(test.search); !slices.Equal(got, test.want) {
-				t.Errorf("answers of %v records, want %v", got, test.want)
-			}
+			assert.EqualSlices(t, c.follow(test.search), test.want, "answers of … records")
 		})
 	}
 	t.Run("a cursor that nobody used for its life has expired", func(t *testing.T) {
@@ -214,9 +213,7 @@ func TestRecordCursors(t *testing.T) {
 		a.AddRecordsAt(25, (epoch.UnixMilli()-60_000)*1000)
 		a.SetHazards(standin.Hazards{CursorsExpireAtOnce: true})
 		got := c.want(http.StatusBadRequest, "POST", "/records/cursor", fmt.Sprintf(`{"cursor": %q}`, c.records("/records/search", search).Cursor))
-		if got.body != `{"error_message":"the cursor has expired"}` {
-			t.Errorf("it says %s", got.body)
-		}
+		assert.Equal(t, got.body, `{"error_message":"the cursor has expired"}`, "it says")
 	})
 	t.Run("a request without a cursor is refused for that reason", func(t *testing.T) {
 		_, c := serve(t, standin.Options{})

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -123,9 +124,7 @@ func TestPagesOfRecordsByOffsetJoinWhereNothingIsShuffled(t *testing.T) {
 			}
 			joined = append(joined, page...)
 		}
-		if !slices.Equal(joined, ask(1000, 0)) {
-			t.Errorf("%s: the pages are not the whole", direction)
-		}
+		assert.EqualSlices(t, joined, ask(1000, 0), direction, "the pages are not the whole")
 	}
 }
 

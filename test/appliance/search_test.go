@@ -9,6 +9,8 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+
+	"ndrbridge/test/assert"
 )
 
 // now is epoch in milliseconds.
@@ -105,16 +107,12 @@ func TestSearch(t *testing.T) {
 
 	t.Run("id_only returns a bare array of ids", func(t *testing.T) {
 		got := c.want(http.StatusOK, "POST", "/detections/search", `{"id_only":true,"limit":2}`).body
-		if want := fmt.Sprintf("[3,%d]", int64(four)); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		assert.Equal(t, got, fmt.Sprintf("[3,%d]", int64(four)))
 	})
 	t.Run("nothing found is an empty array", func(t *testing.T) {
 		for _, idOnly := range []string{"true", "false"} {
 			got := c.want(http.StatusOK, "POST", "/detections/search", `{"mod_time":0,"id_only":`+idOnly+`}`).body
-			if got != "[]" {
-				t.Errorf("got %s", got)
-			}
+			assert.Equal(t, got, "[]")
 		}
 	})
 }
@@ -157,9 +155,7 @@ func TestSearchRefusesWhatTheInterfaceDoesNotHave(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got := c.want(http.StatusBadRequest, "POST", "/detections/search", test.body)
-			if !strings.Contains(got.body, `"error_message"`) {
-				t.Errorf("the body is %s", got.body)
-			}
+			assert.Contains(t, got.body, `"error_message"`, "the body is")
 		})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"ndrbridge/test/assert"
 )
 
 // The index is what a sorted list is, whatever comes in which order.
@@ -40,9 +42,7 @@ func TestIndex(t *testing.T) {
 			for _, v := range list {
 				x.remove(v)
 			}
-			if len(x.chunks) != 0 {
-				t.Errorf("%d chunks are left", len(x.chunks))
-			}
+			assert.Equal(t, len(x.chunks), 0, "chunks are left")
 			for range x.from(0) {
 				t.Error("something is left")
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -13,9 +14,7 @@ func TestIdentity(t *testing.T) {
 	a, c := serve(t, standin.Options{})
 	a.SetIdentity(standin.Identity{Host: "b.example", Address: "192.0.2.9", Firmware: "25.3"})
 	const want = `{"display_host":"b.example","external_hostname":"b.example","hostname":"b.example","mgmt_ipaddr":"192.0.2.9","platform":"sensor","version":"25.3"}`
-	if got := c.want(200, "GET", "/service", "").body; got != want {
-		t.Errorf("the metadata are %s, want %s", got, want)
-	}
+	assert.Equal(t, c.want(200, "GET", "/service", "").body, want, "the metadata are")
 }
 
 func TestProductWord(t *testing.T) {
@@ -41,9 +40,7 @@ func TestAuthorization(t *testing.T) {
 			refused := *c
 			refused.authorization = header
 			got := refused.want(401, "GET", "/service/version", "")
-			if !strings.Contains(got.body, `"error_message"`) {
-				t.Errorf("the body is %s", got.body)
-			}
+			assert.Contains(t, got.body, `"error_message"`, "the body is")
 			refused.want(401, "GET", "/nothing/such", "")
 		})
 	}
@@ -62,9 +59,7 @@ func TestRoutes(t *testing.T) {
 			"/detections/search": "POST", "/detections/5": "GET, PATCH", "/service/ticketing": "GET, PATCH",
 		} {
 			got := c.want(405, "DELETE", path, "")
-			if got.header.Get("Allow") != allowed {
-				t.Errorf("%s allows %q, want %q", path, got.header.Get("Allow"), allowed)
-			}
+			assert.Equal(t, got.header.Get("Allow"), allowed, path, "allows")
 		}
 	})
 	t.Run("a body that is not JSON is refused", func(t *testing.T) {
@@ -74,9 +69,7 @@ func TestRoutes(t *testing.T) {
 		r.Header.Set("Content-Type", "text/plain")
 		resp := require.Value(c.client.Do(r))(t)
 		resp.Body.Close()
-		if resp.StatusCode != http.StatusUnsupportedMediaType {
-			t.Errorf("the status is %d", resp.StatusCode)
-		}
+		assert.Equal(t, resp.StatusCode, http.StatusUnsupportedMediaType, "the status is")
 	})
 	t.Run("requests are counted by what they ask for", func(t *testing.T) {
 		c.want(404, "GET", "/detections/77", "")

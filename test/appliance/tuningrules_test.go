@@ -10,6 +10,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -112,17 +113,13 @@ func TestHiddenDetectionsComeBack(t *testing.T) {
 	const one = rulesPath + "/1"
 	hidden := func(when string, want bool) {
 		t.Helper()
-		if got := !slices.Contains(c.search(`{}`), 1); got != want {
-			t.Errorf("%s it is hidden: %t", when, got)
-		}
+		assert.Equal(t, !slices.Contains(c.search(`{}`), 1), want, when, "it is hidden")
 	}
 	c.want(201, "POST", rulesPath, rule(fmt.Sprintf(`"detection_type":"port_scan","expiration":%d`, now+minute)))
 	hidden("before the rule expires", true)
 	clock.Store(int64(time.Minute))
 	hidden("after the rule has expired", false)
-	if got := c.want(200, "GET", rulesPath, "").body; !strings.Contains(got, `"detections_hidden":0,`) {
-		t.Errorf("the expired rule is %s", got)
-	}
+	assert.Contains(t, c.want(200, "GET", rulesPath, "").body, `"detections_hidden":0,`, "the expired rule is")
 	c.want(204, "PATCH", one, `{"expiration":0}`)
 	hidden("while the rule never expires", true)
 	c.want(204, "PATCH", one, `{"enabled":false}`)

@@ -3,10 +3,10 @@ package appliance_test
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -50,19 +50,13 @@ func TestACallerIsTheAuthorOfChanges(t *testing.T) {
 	wantIDs(t, eve.search(me), mine)
 	wantIDs(t, c.search(me), other)
 	eve.want(204, "PUT", "/detections/"+mustJSON(t, mine)+"/notes", `{"note":"seen"}`)
-	if got := eve.want(200, "GET", "/detections/"+mustJSON(t, mine)+"/notes", "").body; !strings.Contains(got, `"author":"eve"`) {
-		t.Errorf("the note is %s", got)
-	}
+	assert.Contains(t, eve.want(200, "GET", "/detections/"+mustJSON(t, mine)+"/notes", "").body, `"author":"eve"`, "the note is")
 	patches := a.Patches()
 	if first, second := patches[0].Made[0].By, patches[1].Made[0].By; first != "eve" || second != "api" {
 		t.Errorf("the changes are by %q and %q", first, second)
 	}
-	if got := c.want(200, "GET", "/auditlog?limit=1&offset=1", "").body; !strings.Contains(got, `"user":"api"`) {
-		t.Errorf("the log has %s", got)
-	}
-	if got := c.want(200, "GET", "/auditlog?limit=1", "").body; !strings.Contains(got, `"user":"eve"`) {
-		t.Errorf("the log has %s", got)
-	}
+	assert.Contains(t, c.want(200, "GET", "/auditlog?limit=1&offset=1", "").body, `"user":"api"`, "the log has")
+	assert.Contains(t, c.want(200, "GET", "/auditlog?limit=1", "").body, `"user":"eve"`, "the log has")
 }
 
 func TestCrossOriginRequests(t *testing.T) {
@@ -109,7 +103,5 @@ func TestCrossOriginRequests(t *testing.T) {
 			}
 		})
 	}
-	if n := a.Requests()["GET /users"]; n != 4 {
-		t.Errorf("%d requests for users", n)
-	}
+	assert.Equal(t, a.Requests()["GET /users"], 4, "requests for users")
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/test/slowtest"
 	"ndrbridge/transform/format"
@@ -40,9 +41,7 @@ func TestSmallBacklog(t *testing.T) {
 		t.Fatalf("drains %+v", r.Drains)
 	}
 	for _, d := range r.Drains {
-		if d.Events != 500 {
-			t.Errorf("%s: %d events", d.Name, d.Events)
-		}
+		assert.Equal(t, d.Events, 500, d.Name, "events")
 		for side, s := range map[string]sideRow{"the bridge": d.Bridge, "the bare client": d.Bare} {
 			if s.Rate.Median <= 0 || s.CPU.Median <= 0 {
 				t.Errorf("%s, %s: %+v", d.Name, side, s)
@@ -147,9 +146,7 @@ func TestWrongUsage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			if code := run(args, &stdout, &stderr); code != 2 {
-				t.Errorf("exit code %d, %s", code, &stderr)
-			}
+			assert.Equal(t, run(args, &stdout, &stderr), 2, "exit code", &stderr)
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"ndrbridge/configs"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/require"
 )
@@ -44,9 +45,7 @@ func TestEveryConfigurationLoads(t *testing.T) {
 				} else if err != nil {
 					t.Fatal(err)
 				}
-				if err := load(t, shown.Content[0]); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, load(t, shown.Content[0]))
 			}
 		})
 	}
@@ -65,9 +64,7 @@ func TestMistakesInConfigurationsAreFound(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var shown yaml.Node
 			require.NoError(t, yaml.Unmarshal([]byte(c.text), &shown))
-			if err := load(t, shown.Content[0]); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("the error is %v, want one of %s", err, c.want)
-			}
+			assert.ErrorContains(t, load(t, shown.Content[0]), c.want, "the error is")
 		})
 	}
 }

@@ -3,6 +3,8 @@ package docs
 import (
 	"reflect"
 	"testing"
+
+	"ndrbridge/test/assert"
 )
 
 func TestParse(t *testing.T) {
@@ -25,7 +27,5 @@ func TestParse(t *testing.T) {
 	if !reflect.DeepEqual(d, want) {
 		t.Errorf("it is read as\n%+v, want\n%+v", d, want)
 	}
-	if got, want := d.Anchors(), []string{"title-code--more", "again", "again-1"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("its anchors are %v, want %v", got, want)
-	}
+	assert.DeepEqual(t, d.Anchors(), []string{"title-code--more", "again", "again-1"}, "its anchors are")
 }

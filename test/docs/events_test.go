@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+
+	"ndrbridge/test/assert"
 )
 
 func TestEveryJSONIsValidAndItsEventsAreCloudEvents(t *testing.T) {
@@ -47,9 +49,7 @@ func checkEvent(t *testing.T, value json.RawMessage) {
 
 func TestWithoutEllipses(t *testing.T) {
 	const shown, want = `{"a": [1, …], "b": {…}, "c…": "…", "d": {"e": 1, …}}`, `{"a": [1 ], "b": {}, "c…": "…", "d": {"e": 1 }}`
-	if got := withoutEllipses(shown); got != want {
-		t.Errorf("it becomes %s, want %s", got, want)
-	}
+	assert.Equal(t, withoutEllipses(shown), want, "it becomes")
 }
 
 var (

@@ -4,10 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -69,9 +69,7 @@ func TestMatches(t *testing.T) {
 		{"the rest of a line", `{"id": "…`, `{"id": "x", "type": "y"}`, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := matches(c.shown, c.output); got != c.want {
-				t.Errorf("it is %t that %q shows %q", got, c.shown, c.output)
-			}
+			assert.Equal(t, matches(c.shown, c.output), c.want, "it is … that", c.shown, "shows", c.output)
 		})
 	}
 }
@@ -123,9 +121,7 @@ func TestOutputsApart(t *testing.T) {
 		{"in the console", "```console\n$ ls\na\n```\n", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := outputsApart(c.document); !slices.Equal(got, c.want) {
-				t.Errorf("it is in lines %v, want %v", got, c.want)
-			}
+			assert.EqualSlices(t, outputsApart(c.document), c.want, "it is in lines")
 		})
 	}
 }

@@ -54,9 +54,7 @@ func statementsOf(t *testing.T, b docs.Block) []statement {
 			text = ""
 		}
 	}
-	if text != "" {
-		t.Fatalf("%s: bash cannot read %q", b.Position, text)
-	}
+	require.Equal(t, text, "", b.Position, "bash cannot read")
 	return all
 }
 

@@ -1,8 +1,9 @@
 package docs
 
 import (
-	"reflect"
 	"testing"
+
+	"ndrbridge/test/assert"
 )
 
 func TestCommands(t *testing.T) {
@@ -30,9 +31,7 @@ func TestCommands(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := Document{Blocks: []Block{{Language: c.language, Text: c.text}}}
-			if got := d.Commands("ndrbridge"); !reflect.DeepEqual(got, c.want) {
-				t.Errorf("it finds %q, want %q", got, c.want)
-			}
+			assert.DeepEqual(t, d.Commands("ndrbridge"), c.want, "it finds")
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -33,15 +34,11 @@ func TestExamplesAreCloudEvents(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			var decoded event.Event
 			require.NoError(t, json.Unmarshal(e.event.Structured(), &decoded))
-			if err := decoded.Validate(); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, decoded.Validate())
 			if decoded.ID() != e.event.ID || decoded.Type() != e.event.Type || !bytes.Equal(decoded.Data(), e.event.Data()) {
 				t.Errorf("is read as\n%s", decoded)
 			}
-			if !strings.Contains(text, `"`+e.name+`"`) {
-				t.Error("is not on the page")
-			}
+			assert.Contains(t, text, `"`+e.name+`"`, "is not on the page")
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/require"
 )
@@ -160,9 +161,7 @@ func TestEachFault(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			c.see(t, s, p, client)
-			if n := p.Injected()[c.kind]; n != 1 {
-				t.Errorf("it is counted %d times", n)
-			}
+			assert.Equal(t, p.Injected()[c.kind], 1, "it is counted … times")
 		})
 	}
 }
@@ -200,9 +199,7 @@ func TestDataIsUnchanged(t *testing.T) {
 							t.Error(err)
 						}
 					}
-					if err := client.CloseWrite(); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, client.CloseWrite())
 				})
 				answer, err := io.ReadAll(client)
 				if all := slices.Concat(pieces...); err != nil && p.Injected()[fault.Stall] == 0 || !bytes.Equal(answer, all[:len(answer)]) || err == nil && len(answer) < len(all) {

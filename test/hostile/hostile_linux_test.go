@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/hostile"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/process"
@@ -224,9 +225,7 @@ func (s *scene) renewIntakes(t *testing.T) {
 func (s *scene) reload(t *testing.T) {
 	t.Helper()
 	s.write(t)
-	if err := s.process.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.process.Process.Signal(syscall.SIGHUP))
 }
 
 // call runs a caller's attack until the test ends.
@@ -298,9 +297,7 @@ func (s *scene) terminate(t *testing.T) {
 		t.Errorf("the bridge ended with %s\n%s", s.process.ProcessState, s.log.end())
 	}
 	for _, text := range []string{"panic", "fatal error", "goroutine ", "hunter2"} {
-		if line := s.log.line(text); line != "" {
-			t.Errorf("the bridge logged %q: %.1000s", text, line)
-		}
+		assert.Equal(t, s.log.line(text), "", "the bridge logged", text)
 	}
 	if size := s.log.size(); size > mostLog {
 		t.Errorf("the bridge logged %d bytes", size)

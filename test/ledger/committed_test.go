@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -36,9 +37,7 @@ func TestTheJudgeFindsWhatWasCommittedAndDidNotArrive(t *testing.T) {
 			l.Receive("lake", c.received...)
 			l.Receive("bus", c.committed...) // deliveries to another sink do not count
 			verdict := l.JudgeCommitted("lake")
-			if verdict.Delivered != c.arrived {
-				t.Errorf("%d arrived, want %d", verdict.Delivered, c.arrived)
-			}
+			assert.Equal(t, verdict.Delivered, c.arrived, "arrived")
 			switch text := strings.Join(verdict.Faults, "\n"); {
 			case c.fault == "" && text != "":
 				t.Errorf("faults %q, want none", text)

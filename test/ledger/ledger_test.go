@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -62,9 +63,7 @@ func TestTheJudgeFindsEachFault(t *testing.T) {
 			for _, r := range c.received {
 				ids[r.id] = true
 			}
-			if repeated := l.Repeated("lake"); repeated != len(c.received)-len(ids) {
-				t.Errorf("%d ids were repeated", repeated)
-			}
+			assert.Equal(t, l.Repeated("lake"), len(c.received)-len(ids), "ids were repeated")
 			if verdict.Delivered != len(c.received) || verdict.Duplicates != c.duplicates {
 				t.Errorf("%+v", verdict)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/natscluster"
 	"ndrbridge/test/require"
@@ -38,9 +39,7 @@ func TestClusterKeepsItsDataWhenAServerDies(t *testing.T) {
 	defer cancel()
 	require.NoError(t, c.Start(ctx))
 	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Stop())
 	})
 	conn := require.Value(nats.Connect(c.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond)))(t)
 	defer conn.Close()

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/process"
 )
 
@@ -24,7 +25,5 @@ func TestCPUOfAProcess(t *testing.T) {
 			t.Fatalf("own: %v for ten seconds", before)
 		}
 	}
-	if cpu := process.CPU(1 << 30); cpu != 0 {
-		t.Errorf("of a process that does not exist: %v", cpu)
-	}
+	assert.Equal(t, process.CPU(1<<30), 0, "of a process that does not exist")
 }

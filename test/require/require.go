@@ -1,7 +1,10 @@
 // Package require ends tests that cannot go on.
 package require
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // T is a test, or a run of a property.
 type T interface {
@@ -23,6 +26,14 @@ func ErrorIs(t T, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
 		t.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+// Equal ends the test if values differ. Its last arguments say what was compared, and are printed as by fmt.Sprintln.
+func Equal[V comparable](t T, got, want V, about ...any) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("%sgot  %+v\nwant %+v", fmt.Sprintln(about...), got, want)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -47,9 +48,7 @@ func (b broker) serve(t *testing.T, r *recipe) *received {
 	t.Cleanup(cluster.Close)
 	cluster.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
-		if err := b.check(request.(*kmsg.ProduceRequest)); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, b.check(request.(*kmsg.ProduceRequest)))
 		return nil, nil, false
 	})
 	r.Kafka.Brokers = cluster.ListenAddrs()

@@ -271,9 +271,7 @@ func TestWhatEachRecipeSends(t *testing.T) {
 	for _, r := range recipes(t) {
 		t.Run(r.Name, func(t *testing.T) {
 			got := deliver(t, r, []transform.Event{fixture(t, "detection.json", transform.Observation{Created: true})})
-			if len(got.messages) != 1 {
-				t.Fatalf("%d messages", len(got.messages))
-			}
+			require.Equal(t, len(got.messages), 1, "messages")
 			golden(t, r.Name, sentAt.ReplaceAllString(got.messages[0], `"event.ingested":"2026-03-14T09:31:42.000Z"`))
 		})
 	}

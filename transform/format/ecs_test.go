@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -49,9 +50,7 @@ func TestTheFieldsInTestdataAreThoseOfECS(t *testing.T) {
 		require.NoError(t, os.WriteFile(usedECS, append(b, '\n'), 0o644))
 	}
 	reduced := readECS(t, usedECS)
-	if reduced.Version != official.Version {
-		t.Errorf("version %s, want %s", reduced.Version, official.Version)
-	}
+	assert.Equal(t, reduced.Version, official.Version, "version")
 	for name, field := range reduced.Fields {
 		want, found := official.Fields[name]
 		got, _ := json.Marshal(field)
@@ -311,9 +310,7 @@ func wantECS(t *testing.T, e transform.Event, want map[string]string) {
 	t.Helper()
 	document := newECS(t).Encode(e).Payload()
 	for path, value := range want {
-		if got := string(lookup(document, path)); got != value {
-			t.Errorf("%s is %s, want %s", path, got, value)
-		}
+		assert.Equal(t, string(lookup(document, path)), value, path, "is")
 	}
 }
 
@@ -439,9 +436,7 @@ func TestIndexTemplateMapsEveryFieldOfECS(t *testing.T) {
 	}
 	want["ndrbridge.detection.description"] = "match_only_text"
 	for _, path := range slices.Sorted(maps.Keys(want)) {
-		if got[path] != want[path] {
-			t.Errorf("%s is mapped as %q, want %q", path, got[path], want[path])
-		}
+		assert.Equal(t, got[path], want[path], path, "is mapped as")
 		delete(got, path)
 	}
 	for path := range got {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -108,9 +109,7 @@ func TestARowBecomesAField(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := event(t, "detections", test.data)
-			if got := encode(t, table{rows: test.rows, rest: "rest"}, e); got != test.want {
-				t.Errorf("%s\nwant %s", got, test.want)
-			}
+			assert.Equal(t, encode(t, table{rows: test.rows, rest: "rest"}, e), test.want)
 		})
 	}
 }
@@ -118,9 +117,7 @@ func TestARowBecomesAField(t *testing.T) {
 func TestTheRestIsInAnObjectOfOtherFields(t *testing.T) {
 	rows := []row{{"zone.b", from("=1"), text}, {"nd.a.x", from("=2"), text}, {"nd.z", from("=3"), text}, {"a", from("=4"), text}}
 	got := encode(t, table{rows: rows, rest: "nd.rest"}, event(t, "detections", `{"detection":{"x":1}}`))
-	if want := `{"a":"4","zone":{"b":"1"},"nd":{"a":{"x":"2"},"z":"3","rest":{"x":1}}}`; got != want {
-		t.Errorf("%s\nwant %s", got, want)
-	}
+	assert.Equal(t, got, `{"a":"4","zone":{"b":"1"},"nd":{"a":{"x":"2"},"z":"3","rest":{"x":1}}}`)
 }
 
 func TestSeverityHasOneVocabulary(t *testing.T) {
@@ -131,9 +128,7 @@ func TestSeverityHasOneVocabulary(t *testing.T) {
 		require.NoError(t, err)
 		e := require.Value(transform.Encoder{Appliance: "hq"}.Detection(d, transform.Observation{}))(t)
 		got := encode(t, table{rows: []row{{"s", from("event.severity"), text}}}, e)
-		if want := `{"s":"` + test.want + `"}`; got != want {
-			t.Errorf("score %s: %s, want %s", test.score, got, want)
-		}
+		assert.Equal(t, got, `{"s":"`+test.want+`"}`, "score", test.score)
 	}
 }
 
@@ -154,9 +149,7 @@ func TestATableIsSelectedByTheEventsData(t *testing.T) {
 		{"records/dns", `{"record":{}}`, "subject"},
 		{"detections", `{}`, "own"}, // no table of its stream: the last one
 	} {
-		if got, want := string(c.Encode(event(t, test.stream, test.data)).Payload()), `{"t":"`+test.want+`"}`; got != want {
-			t.Errorf("%s %s: %s, want %s", test.stream, test.data, got, want)
-		}
+		assert.Equal(t, string(c.Encode(event(t, test.stream, test.data)).Payload()), `{"t":"`+test.want+`"}`, test.stream, test.data)
 	}
 }
 
@@ -281,9 +274,7 @@ func TestEveryDocumentBeginsWithTheStartOfItsFormat(t *testing.T) {
 			}
 		})
 	}
-	if start := Name("gelf").Start(); start != "" {
-		t.Errorf("an unknown format begins with %q", start)
-	}
+	assert.Equal(t, Name("gelf").Start(), "", "an unknown format begins with")
 }
 
 // BenchmarkEncode encodes one event of each stream in each format.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/test/siem"
 	"ndrbridge/transform"
@@ -65,9 +66,7 @@ func encodeLine(t testing.TB, n Name, e transform.Event) string {
 	t.Helper()
 	c := require.Value(New(n, Options{Version: "1.2.3"}))(t)
 	e = c.Encode(e)
-	if e.ContentType() != "text/plain; charset=utf-8" {
-		t.Errorf("the content type is %s", e.ContentType())
-	}
+	assert.Equal(t, e.ContentType(), "text/plain; charset=utf-8", "the content type is")
 	return string(e.Payload())
 }
 
@@ -254,9 +253,7 @@ func TestCharactersThatEndAValueAreEscapedInCEF(t *testing.T) {
 		` ndrbridgeTitle=x|y\\z\nw`,
 		` ndrbridgePropertiesK="e\=f\\tg"`,
 	} {
-		if !strings.Contains(line, want) {
-			t.Errorf("the line has no %s:\n%s", want, line)
-		}
+		assert.Contains(t, line, want)
 	}
 }
 
@@ -271,9 +268,7 @@ func TestCharactersThatLEEFCannotContainAreReplaced(t *testing.T) {
 		"\tndrbridgeTitle=\"x|y\\\\z\\tw\"",
 		"\tndrbridgeDescription=\"a=b\\\\n\\r\\nc|d\"",
 	} {
-		if !strings.Contains(line, want) {
-			t.Errorf("the line has no %q:\n%q", want, line)
-		}
+		assert.Contains(t, line, want)
 	}
 }
 
@@ -290,9 +285,7 @@ func TestALongTextIsCutAtACharacterAndWholeElsewhere(t *testing.T) {
 		} else if d.Keys["externalId"] != strings.Repeat("1", 40) || d.Keys["ndrbridgeId"] != strings.Repeat("1", 41) {
 			t.Errorf("the id is %s and %s", d.Keys["externalId"], d.Keys["ndrbridgeId"])
 		}
-		if title != "x"+long {
-			t.Errorf("%s: the whole title has %d bytes: %s", format.name, len(title), title)
-		}
+		assert.Equal(t, title, "x"+long, format.name, "the whole title has", len(title), "bytes")
 	}
 }
 

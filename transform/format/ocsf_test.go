@@ -18,6 +18,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -362,9 +363,7 @@ func TestTheCheckOfOCSFFindsMistakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			document := ocsfDocument(t, ocsfEncoder(t), kindNamed(t, "detection/whole"))
 			test.change(document, document["metadata"].(map[string]any))
-			if wrong := strings.Join(schema.check(document), "\n"); !strings.Contains(wrong, test.want) {
-				t.Errorf("the check finds %q, want %q", wrong, test.want)
-			}
+			assert.Contains(t, strings.Join(schema.check(document), "\n"), test.want, "the check finds")
 		})
 	}
 }
@@ -505,9 +504,7 @@ func wantOCSF(t *testing.T, c *Encoder, e transform.Event, want map[string]strin
 	t.Helper()
 	document := c.Encode(e).Payload()
 	for path, value := range want {
-		if got := string(lookup(document, path)); got != value {
-			t.Errorf("%s is %s, want %s", path, got, value)
-		}
+		assert.Equal(t, string(lookup(document, path)), value, path, "is")
 	}
 }
 

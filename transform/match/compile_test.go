@@ -82,9 +82,7 @@ func TestCompileReportsMistakes(t *testing.T) {
 	}
 	t.Run("the documented fields are listed once", func(t *testing.T) {
 		_, err := Compile(`detection.foo == 1 || detection.bar == 2`)
-		if n := strings.Count(err.Error(), "documented:"); n != 1 {
-			t.Fatalf("%d lists in %v", n, err)
-		}
+		require.Equal(t, strings.Count(err.Error(), "documented:"), 1, "lists in", err)
 	})
 	t.Run("consequences of an unknown function are not reported", func(t *testing.T) {
 		_, err := Compile(`detection.participants.any(p, p.role == "x")`)

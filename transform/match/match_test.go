@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -335,9 +336,7 @@ func TestWhyNamesTheFirstPartThatIsNotTrue(t *testing.T) {
 			if test.want != "" {
 				test.want = "did not match: " + test.want
 			}
-			if got := x.Why(test.event); got != test.want {
-				t.Errorf("%q, want %q", got, test.want)
-			}
+			assert.Equal(t, x.Why(test.event), test.want)
 		})
 	}
 }

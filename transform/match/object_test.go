@@ -11,6 +11,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -140,9 +141,7 @@ func TestLargeObjectsAreReadAsSmallOnes(t *testing.T) {
 				if value := lookup(t, data.String(), test.path); value != nil {
 					got = fmt.Sprint(value.Value())
 				}
-				if got != test.want {
-					t.Errorf("beside %d others it is %q, want %q", others, got, test.want)
-				}
+				assert.Equal(t, got, test.want, "beside", others, "others it is")
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -199,14 +200,10 @@ func TestRecordsThatDoNotFitAreRefused(t *testing.T) {
 		"a nested bucket with the name of a value": record("t\x01a\x00", "p\x01k\x01v", "t\x01a\x01k"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := applyTo(db, b); !errors.Is(err, ErrRecord) {
-				t.Errorf("%v, want %v", err, ErrRecord)
-			}
+			assert.ErrorIs(t, applyTo(db, b), ErrRecord)
 		})
 	}
-	if after := everything(db); !slices.Equal(after, before) {
-		t.Errorf("the file holds %q, want %q", after, before)
-	}
+	assert.EqualSlices(t, everything(db), before, "the file holds")
 }
 
 // FuzzApply applies whatever comes: as far as it is applied, the sum is that of the entries.

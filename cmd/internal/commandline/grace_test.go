@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -47,7 +48,5 @@ func TestProgramExitsAfterGracePeriod(t *testing.T) {
 	if err := program.Wait(); !errors.As(err, &exit) || exit.ExitCode() != commandline.ExitFailed {
 		t.Errorf("%v, want exit code %d", err, commandline.ExitFailed)
 	}
-	if !strings.Contains(stderr.String(), "still running 100ms after the signal") {
-		t.Errorf("it printed %q", &stderr)
-	}
+	assert.Contains(t, stderr.String(), "still running 100ms after the signal", "it printed", &stderr)
 }

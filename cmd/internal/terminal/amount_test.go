@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ndrbridge/cmd/internal/terminal"
+	"ndrbridge/test/assert"
 )
 
 func TestNumbersForPeople(t *testing.T) {
@@ -31,9 +32,7 @@ func TestNumbersForPeople(t *testing.T) {
 		{terminal.Count(1, "event"), "1 event"},
 		{terminal.Count(uint64(0), "event"), "0 events"},
 	} {
-		if c.got != c.want {
-			t.Errorf("%q, want %q", c.got, c.want)
-		}
+		assert.Equal(t, c.got, c.want)
 	}
 }
 

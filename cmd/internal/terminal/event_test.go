@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ndrbridge/cmd/internal/terminal"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -27,9 +28,7 @@ func TestAnEventIsSummedUpInALine(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			e, err := transform.New(transform.Attributes{ID: "1", Source: c.source, Type: "io.ndrbridge.x"}, []byte(c.data))
 			require.NoError(t, err)
-			if got := terminal.Summary(e); got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
+			assert.Equal(t, terminal.Summary(e), c.want)
 		})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ndrbridge/test/assert"
 )
 
 func TestProgressIsApartFromResults(t *testing.T) {
@@ -47,7 +49,5 @@ func TestProgressFitsIntoALine(t *testing.T) {
 	p.Show(string(bytes.Repeat([]byte("x"), 200)) + "\x1b[2J\n")
 	p.Clear()
 	p.Clear()
-	if want := eraseLine + string(bytes.Repeat([]byte("x"), 78)) + "…" + eraseLine; out.String() != want {
-		t.Errorf("%q, want %q", out.String(), want)
-	}
+	assert.Equal(t, out.String(), eraseLine+string(bytes.Repeat([]byte("x"), 78))+"…"+eraseLine)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"ndrbridge/configs"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 )
 
@@ -195,9 +196,7 @@ func TestSchemaDefaultsMatchLoad(t *testing.T) {
 			if err := reader.UnmarshalText([]byte(text)); err != nil {
 				t.Errorf("%s: %v", k.path, err)
 			}
-			if !reflect.DeepEqual(got.Interface(), want.Interface()) {
-				t.Errorf("%s is %v, the schema says %s", k.path, got, text)
-			}
+			assert.DeepEqual(t, got.Interface(), want.Interface(), k.path, "is", got, "the schema says", text)
 		} else if fmt.Sprint(got) != text {
 			t.Errorf("%s is %v, the schema says %s", k.path, got, text)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ndrbridge/internal/admin/page"
+	"ndrbridge/test/assert"
 )
 
 func get(t *testing.T, handler http.Handler, header ...string) *httptest.ResponseRecorder {
@@ -39,18 +40,14 @@ func TestFilesHaveStrictHeaders(t *testing.T) {
 				"Cross-Origin-Resource-Policy": "same-origin",
 				"Cache-Control":                "no-cache",
 			} {
-				if got := answer.Header().Get(name); got != want {
-					t.Errorf("%s: %q, want %q", name, got, want)
-				}
+				assert.Equal(t, answer.Header().Get(name), want, name)
 			}
 			policy := answer.Header().Get("Content-Security-Policy")
 			for _, directive := range []string{
 				"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'",
 				"base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
 			} {
-				if !strings.Contains(policy+";", directive+";") {
-					t.Errorf("%q lacks %s", policy, directive)
-				}
+				assert.Contains(t, policy+";", directive+";", policy, "lacks", directive)
 			}
 			if again := get(t, handler, "If-None-Match", answer.Header().Get("ETag")); again.Code != http.StatusNotModified {
 				t.Errorf("revalidated: %d", again.Code)
@@ -78,9 +75,7 @@ func TestTheFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(name+" makes no markup from text", func(t *testing.T) {
-			if found := markup.FindString(string(text)); found != "" {
-				t.Error(found)
-			}
+			assert.Equal(t, markup.FindString(string(text)), "")
 		})
 		t.Run(name+" has no inline script or style", func(t *testing.T) {
 			if found := inline.FindString(string(text)); filepath.Ext(name) == ".html" && found != "" {
@@ -89,9 +84,7 @@ func TestTheFiles(t *testing.T) {
 		})
 		t.Run(name+" loads nothing from elsewhere", func(t *testing.T) {
 			// The namespace of SVG is a name from which nothing is fetched.
-			if found := elsewhere.FindString(strings.ReplaceAll(string(text), "http://www.w3.org/2000/svg", "")); found != "" {
-				t.Error(found)
-			}
+			assert.Equal(t, elsewhere.FindString(strings.ReplaceAll(string(text), "http://www.w3.org/2000/svg", "")), "")
 		})
 		t.Run(name+" refers to existing files", func(t *testing.T) {
 			for _, match := range reference.FindAllStringSubmatch(string(text), -1) {

@@ -18,6 +18,7 @@ import (
 	embedded "ndrbridge/internal/natsserver"
 	"ndrbridge/internal/natswire"
 	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/natsserver"
@@ -59,9 +60,7 @@ func TestConnectClusterReadsTheSecretAgain(t *testing.T) {
 			}
 			stop := start("old-secret")
 			cluster := clusterOf(t, fmt.Sprintf(`url: "nats://127.0.0.1:%d", %s`, port, c.nats))
-			if err := endpoint.CheckCluster(cluster); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, endpoint.CheckCluster(cluster))
 			conn := require.Value(endpoint.ConnectCluster(t.Context(), cluster, nil, slog.New(slog.DiscardHandler)))(t)
 			defer conn.Close()
 			stop()
@@ -97,9 +96,7 @@ func TestConnectClusterLogsAnErrorOfTheServersOnce(t *testing.T) {
 		require.NoError(t, conn.Publish(subject, nil))
 	}
 	for _, want := range []string{"first", "second"} {
-		if text := <-log.texts; !strings.Contains(text, want) {
-			t.Errorf("logged %s, want the error about %s", text, want)
-		}
+		assert.Contains(t, <-log.texts, want, "logged")
 	}
 }
 
@@ -125,9 +122,7 @@ func TestConnectClusterHidesSecrets(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "creds")
 	require.NoError(t, os.WriteFile(empty, []byte("s3cret"), 0o600))
 	missing := clusterOf(t, `url: "nats://127.0.0.1", creds_file: `+empty)
-	if err := endpoint.CheckCluster(missing); err == nil || !strings.Contains(err.Error(), "creds_file") {
-		t.Errorf("got %v", err)
-	}
+	assert.ErrorContains(t, endpoint.CheckCluster(missing), "creds_file")
 }
 
 func TestConnectClusterConnectsToTheEmbeddedServer(t *testing.T) {
@@ -151,15 +146,11 @@ func TestConnectClusterConnectsToTheEmbeddedServer(t *testing.T) {
 			}
 			require.NoError(t, err)
 			defer conn.Close()
-			if name := conn.ConnectedServerName(); name != "a" {
-				t.Errorf("connected to %q", name)
-			}
+			assert.Equal(t, conn.ConnectedServerName(), "a", "connected to")
 			conn.Cut()
 			awaitConnected(t, conn.Conn, false)
 		})
 	}
 	require.NoError(t, os.WriteFile(key, nil, 0o600))
-	if err := endpoint.CheckCluster(cluster); err == nil || !strings.Contains(err.Error(), "nats.embedded.tls.key_file") {
-		t.Errorf("without a key: %v", err)
-	}
+	assert.ErrorContains(t, endpoint.CheckCluster(cluster), "nats.embedded.tls.key_file", "without a key")
 }

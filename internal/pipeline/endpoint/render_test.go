@@ -14,6 +14,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -193,9 +194,7 @@ func TestRenderShowsTheRequestThatOpensATicket(t *testing.T) {
 			t.Errorf("%s: %s", request.URL, request.Body)
 		}
 	}
-	if n != 2 {
-		t.Errorf("%d requests", n)
-	}
+	assert.Equal(t, n, 2, "requests")
 }
 
 // renderer returns the renderer of a sink with these keys.

@@ -8,6 +8,7 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -60,9 +61,7 @@ func TestDocumentsThatAreMadeAtTheSameTime(t *testing.T) {
 			var made []transform.Event
 			for n := range 100 {
 				e, err := prepare(detectionEvent(t, 1000*w+n+1, 50))
-				if err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, err)
 				made = append(made, e)
 			}
 			for _, e := range made {

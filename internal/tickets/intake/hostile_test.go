@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/hostile"
 	"ndrbridge/test/loopback"
 )
@@ -36,9 +37,7 @@ func TestATooLargeMessageIsRefusedAndTheNextAccepted(t *testing.T) {
 		t.Errorf("accepted %v", got)
 	}
 	for _, refusal := range c.refusals(t, 2) {
-		if !strings.Contains(refusal.Reason, "larger than 1048576 bytes") {
-			t.Errorf("refusal of a large message: %+v", refusal)
-		}
+		assert.Contains(t, refusal.Reason, "larger than 1048576 bytes", "refusal of a large message", refusal)
 	}
 	eventually(t, "all are acknowledged", func() bool { s := intake.Status(); return s.Stored == 1 && s.Refused == 2 && s.Error == "" })
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"ndrbridge/internal/kafkaconn"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
@@ -139,9 +140,7 @@ func TestAssignmentsAreBounded(t *testing.T) {
 			c.accepted(t, 1)
 			time.Sleep(500 * time.Millisecond)
 			stop()
-			if n := len(c.accepted(t, 1)); n != 1 {
-				t.Errorf("it is accepted %d times", n)
-			}
+			assert.Equal(t, len(c.accepted(t, 1)), 1, "it is accepted … times")
 		})
 	}
 }

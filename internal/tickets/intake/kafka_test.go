@@ -3,7 +3,6 @@ package intake_test
 import (
 	"crypto/tls"
 	"errors"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/internal/tickets/intake"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -60,9 +60,7 @@ func TestCommandsAreReceivedFromKafka(t *testing.T) {
 		running(t, intake.Run)
 		c.accepted(t, 25)
 		produce(t, cluster.ListenAddrs(), recordsOf(bodies[25:])...)
-		if got := c.accepted(t, len(want)); !reflect.DeepEqual(got, want) {
-			t.Errorf("accepted %v", got)
-		}
+		assert.DeepEqual(t, c.accepted(t, len(want)), want, "accepted")
 		eventually(t, "the intake works", func() bool { s := intake.Status(); return s.Open && s.Error == "" && s.Stored == 50 })
 	})
 	t.Run("on from the offset that was committed", func(t *testing.T) {
@@ -77,9 +75,7 @@ func TestCommandsAreReceivedFromKafka(t *testing.T) {
 		stop()
 		produce(t, cluster.ListenAddrs(), recordsOf(bodies[2:])...)
 		running(t, kafkaIntake(c, cluster.ListenAddrs(), nil).Run)
-		if got := c.accepted(t, 4); !reflect.DeepEqual(got, want) {
-			t.Errorf("accepted %v", got)
-		}
+		assert.DeepEqual(t, c.accepted(t, 4), want, "accepted")
 	})
 	t.Run("a record that is redelivered because its offset could not be committed counts once", func(t *testing.T) {
 		t.Parallel()
@@ -121,9 +117,7 @@ func TestCommandsAreReceivedFromKafka(t *testing.T) {
 		produce(t, cluster.ListenAddrs(), of("idempotency-key", "a"), of("ce_id", "b"), of("other", "c"))
 		running(t, kafkaIntake(c, cluster.ListenAddrs(), nil).Run)
 		c.accepted(t, 3)
-		if want := []string{"kafka/ndr.tickets/a", "kafka/ndr.tickets/b"}; !reflect.DeepEqual(c.keys[:2], want) {
-			t.Errorf("keys %q", c.keys)
-		}
+		assert.DeepEqual(t, c.keys[:2], []string{"kafka/ndr.tickets/a", "kafka/ndr.tickets/b"}, "keys", c.keys)
 	})
 	t.Run("a record without a header that names it has another key after its topic was made again", func(t *testing.T) {
 		t.Parallel()
@@ -186,9 +180,7 @@ func TestATooLargeRecordBatchIsRefusedAndTheNextAccepted(t *testing.T) {
 	send := func(records ...*kgo.Record) {
 		for _, r := range records {
 			client.Produce(t.Context(), r, func(_ *kgo.Record, err error) {
-				if err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, err)
 			})
 		}
 		require.NoError(t, client.Flush(t.Context()))
@@ -204,9 +196,7 @@ func TestATooLargeRecordBatchIsRefusedAndTheNextAccepted(t *testing.T) {
 	stop := running(t, intake.Run)
 	eventually(t, "all are dealt with", func() bool { s := intake.Status(); return s.Stored == 2 && s.Refused == 2 && s.Error == "" })
 	stop()
-	if got, want := c.accepted(t, 2), []string{"SEC-0", "SEC-1"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("accepted %v", got)
-	}
+	assert.DeepEqual(t, c.accepted(t, 2), []string{"SEC-0", "SEC-1"}, "accepted")
 	refusals := c.refusals(t, 2)
 	if len(refusals) != 2 {
 		t.Fatalf("refused: %+v", refusals)

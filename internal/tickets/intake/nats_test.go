@@ -14,6 +14,7 @@ import (
 
 	"ndrbridge/internal/tickets/intake"
 	natssink "ndrbridge/sinks/nats"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
@@ -76,9 +77,7 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 		publish(t, js, bodies[:50]...)
 		running(t, natsIntake(c, s.ClientURL(), "hunter2").Run)
 		publish(t, js, bodies[50:]...)
-		if got := c.accepted(t, len(want)); !reflect.DeepEqual(got, want) {
-			t.Errorf("accepted %v", got)
-		}
+		assert.DeepEqual(t, c.accepted(t, len(want)), want, "accepted")
 	})
 	t.Run("none overtakes one that cannot be stored", func(t *testing.T) {
 		s, js, c := started(t)
@@ -86,9 +85,7 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 		bodies, want := numbered(20)
 		publish(t, js, bodies...)
 		running(t, natsIntake(c, s.ClientURL(), "hunter2").Run)
-		if got := c.accepted(t, len(want)); !reflect.DeepEqual(got, want) {
-			t.Errorf("accepted %v", got)
-		}
+		assert.DeepEqual(t, c.accepted(t, len(want)), want, "accepted")
 	})
 	t.Run("a message that is not a command is refused, and the next one accepted", func(t *testing.T) {
 		s, js, c := started(t)
@@ -175,9 +172,7 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 		eventually(t, "the intake notices it", func() bool { s := intake.Status(); return !s.Open && s.Error != "" })
 		second := natsServer(t, folder, port)
 		publish(t, publisher(t, second), bodies[5:]...)
-		if got := c.accepted(t, len(want)); !reflect.DeepEqual(got, want) {
-			t.Errorf("accepted %v", got)
-		}
+		assert.DeepEqual(t, c.accepted(t, len(want)), want, "accepted")
 		eventually(t, "the intake works", func() bool { s := intake.Status(); return s.Open && s.Error == "" && s.Stored == 10 })
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"ndrbridge/internal/tickets"
 	"ndrbridge/internal/tickets/webhookintake"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -122,9 +123,7 @@ func TestWebhooksAreMapped(t *testing.T) {
 			case !reflect.DeepEqual(got, c.want):
 				t.Errorf("%+v, want %+v", got, c.want)
 			default:
-				if err := got.Command.Check(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, got.Command.Check())
 			}
 		})
 	}

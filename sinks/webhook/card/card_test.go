@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ndrbridge/sinks/webhook/card"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -58,9 +59,7 @@ func TestACardSummarizesADetection(t *testing.T) {
 		{"that nothing changed that anybody tracks", ``, transform.Observation{Before: []byte(`{}`)}, "Changed", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := value(card.Of(detection(t, test.fields, test.sight)), test.fact); got != test.want {
-				t.Errorf("%s: %q, want %q", test.fact, got, test.want)
-			}
+			assert.Equal(t, value(card.Of(detection(t, test.fields, test.sight)), test.fact), test.want, test.fact)
 		})
 	}
 }
@@ -79,9 +78,7 @@ func TestTheHeadlineHasTheSeverityInWords(t *testing.T) {
 		`, "title": null`:                                             "Detection 7",
 		`, "title": "A\u2028B\u202ecod.exe\u0000"`:                    "A Bcod.exe",
 	} {
-		if got := card.Of(detection(t, fields, transform.Observation{})).Headline(); got != want {
-			t.Errorf("%s: %q, want %q", fields, got, want)
-		}
+		assert.Equal(t, card.Of(detection(t, fields, transform.Observation{})).Headline(), want, fields)
 	}
 }
 
@@ -96,12 +93,8 @@ func TestLinksAreSafeForButtons(t *testing.T) {
 		"https://" + strings.Repeat("a", 3000):      "",
 	} {
 		e := detection(t, "", transform.Observation{Added: transform.Enrichment{Link: text}})
-		if got := card.Of(e).Link; got != want {
-			t.Errorf("%.60s: %q, want %q", text, got, want)
-		}
-		if got := card.Of(detection(t, `, "url": "`+text+`"`, transform.Observation{})).Link; got != want {
-			t.Errorf("url %.60s: %q, want %q", text, got, want)
-		}
+		assert.Equal(t, card.Of(e).Link, want, text)
+		assert.Equal(t, card.Of(detection(t, `, "url": "`+text+`"`, transform.Observation{})).Link, want, "url", text)
 	}
 }
 
@@ -126,7 +119,5 @@ func TestASummaryCountsDetectionsOnceAndNamesTheMostSevere(t *testing.T) {
 	}
 	want := "Detections: 2 high, 1 medium, 1 low; From the bridge: Entries of the audit log of hq may be missing; " +
 		"High 86: T4 (hq); High 85: T3 (hq); Medium 61: T2 (hq); Low 20: T1 (hq)"
-	if got := strings.Join(facts, "; "); got != want {
-		t.Errorf("%s\nwant %s", got, want)
-	}
+	assert.Equal(t, strings.Join(facts, "; "), want)
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/sinks/webhook/card"
+	"ndrbridge/test/assert"
 )
 
 // wide writes some characters as several, as escapers do.
@@ -34,9 +35,7 @@ func TestATextIsCutBetweenCharacters(t *testing.T) {
 		{"nothing is nothing", "", 1, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := card.Fit(test.text, test.limit, wide); got != test.want {
-				t.Errorf("%q, want %q", got, test.want)
-			}
+			assert.Equal(t, card.Fit(test.text, test.limit, wide), test.want)
 		})
 	}
 }

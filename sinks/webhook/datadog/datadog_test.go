@@ -13,6 +13,7 @@ import (
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/require"
@@ -210,9 +211,7 @@ func TestKeysAreCheckedAtTheAPIOfTheSite(t *testing.T) {
 		map[string]string{"GET /api/v1/validate": `200 {"valid":true}`})
 	// The names are fictitious: they are reached through a proxy, which receives the host.
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Host != "api.site.example" {
-			t.Errorf("%s was asked", r.Host)
-		}
+		assert.Equal(t, r.Host, "api.site.example", "was asked")
 		api.ServeHTTP(w, r)
 	}))
 	defer server.Close()

@@ -17,6 +17,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -197,9 +198,7 @@ func TestADocumentInAFormatWithoutATimestampGetsOne(t *testing.T) {
 	e := presettest.Events(t)[0].Event.WithDocument("application/json", []byte(`{"class_uid":2004}`))
 	require.NoError(t, presettest.Send(t, s.URL, p, e))
 	const want = `{"@timestamp":"2026-03-14T09:26:52.000Z","class_uid":2004}`
-	if got := string(x.documents[x.order[0]]); got != want {
-		t.Errorf("document %s, want %s", got, want)
-	}
+	assert.Equal(t, string(x.documents[x.order[0]]), want, "document")
 }
 
 func TestAnEventSentAgainExistsAlready(t *testing.T) {
@@ -209,9 +208,7 @@ func TestAnEventSentAgainExistsAlready(t *testing.T) {
 	for range 2 {
 		require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...))
 	}
-	if len(x.documents) != 700 {
-		t.Errorf("%d documents", len(x.documents))
-	}
+	assert.Equal(t, len(x.documents), 700, "documents")
 }
 
 func TestALargeBatchIsSeveralRequests(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -119,9 +120,7 @@ func TestARedeliveredVersionReopensItsAlertUntilALaterOneResolvesIt(t *testing.T
 		state string
 	}{{created, "trigger"}, {closed, "resolve"}, {created.Redeliver(1), "trigger"}, {closed.Redeliver(1), "resolve"}} {
 		require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), step.event))
-		if got := p.alerts["hq/detections/25769804201"]; got != step.state {
-			t.Errorf("step %d: %s, want %s", i, got, step.state)
-		}
+		assert.Equal(t, p.alerts["hq/detections/25769804201"], step.state, "step", i)
 	}
 }
 

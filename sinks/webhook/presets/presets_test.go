@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ndrbridge/sinks/webhook/presets"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -48,9 +49,7 @@ func TestTheSampleOfEveryPresetIsValid(t *testing.T) {
 			if _, err := p.Open(p.Sample); err != nil {
 				t.Error(err)
 			}
-			if (p.Sample.Key != "") != p.KeyRequired {
-				t.Error("the sample must have the key if it is required, and only then")
-			}
+			assert.Equal(t, p.Sample.Key != "", p.KeyRequired, "the sample must have the key if it is required, and only then")
 		})
 	}
 }

@@ -166,9 +166,7 @@ func TestEventsSentTogetherAreOneMessage(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := presettest.Serve(t, strict)
 			require.NoError(t, presettest.Send(t, s.URL, opened(t, webhook.PresetSettings{}), test.events...))
-			if n := len(s.Requests()); n != 1 {
-				t.Fatalf("%d requests", n)
-			}
+			require.Equal(t, len(s.Requests()), 1, "requests")
 			presettest.Golden(t, "together-"+strings.ReplaceAll(test.name, " ", "-"), s.Requests()[0].Body)
 		})
 	}

@@ -18,6 +18,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -240,9 +241,7 @@ func TestABatchIsDividedIntoRequestsOfTheSizeThatSplunkAccepts(t *testing.T) {
 	s := presettest.Serve(t, c.answer)
 	events := sinktest.Events(3000, 10, 1500)
 	require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...))
-	if !slices.Equal(c.indexed, ids(events)) {
-		t.Errorf("%d events are indexed, not all or not in their order", len(c.indexed))
-	}
+	assert.EqualSlices(t, c.indexed, ids(events), len(c.indexed), "events are indexed")
 	if n := len(s.Requests()); n < 5 || n > 8 {
 		t.Errorf("%d requests", n)
 	}
@@ -253,12 +252,8 @@ func TestEventsAreDurableWhenTheIndexerConfirmsThem(t *testing.T) {
 	s := presettest.Serve(t, c.answer)
 	events := sinktest.Events(1500, 10, 600)
 	require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...))
-	if !slices.Equal(c.indexed, ids(events)) {
-		t.Errorf("%d events are indexed", len(c.indexed))
-	}
-	if c.asked != 6 {
-		t.Errorf("asked %d times", c.asked)
-	}
+	assert.EqualSlices(t, c.indexed, ids(events), len(c.indexed), "events are indexed")
+	assert.Equal(t, c.asked, 6, "asked … times")
 }
 
 func TestEventsNotConfirmedInTimeAreSentAgain(t *testing.T) {

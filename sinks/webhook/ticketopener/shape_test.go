@@ -10,6 +10,7 @@ import (
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/ticketopener"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/jira"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/require"
@@ -33,9 +34,7 @@ func TestEveryShapeOfADetectionIsAccepted(t *testing.T) {
 				data := strings.NewReplacer(`"ticket_id": 3041`, `"ticket_id": null`, `"ticket_id": "SEC-17"`, `"ticket_id": ""`).Replace(string(kind.Event.Data()))
 				e := require.Value(transform.New(a, []byte(data)))(t)
 				before := len(o.opened())
-				if err := newTicketSink(t, o).send(t, e); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, newTicketSink(t, o).send(t, e))
 				if kind.Name == "detection-created" && len(o.opened()) != before+1 {
 					t.Errorf("%d tickets, before %d", len(o.opened()), before)
 				}
@@ -48,9 +47,7 @@ func TestEveryShapeOfADetectionIsAccepted(t *testing.T) {
 			title := strings.Repeat(`{code}\"\n\u0000@all <b>🦊`, 400)
 			e, err := transform.New(e.Attributes, []byte(`{"detection": {"id": 99, "mod_time": 1, "title": "`+title+`", "description": "`+title+`", "risk_score": 99}}`))
 			require.NoError(t, err)
-			if err := newTicketSink(t, o).send(t, e); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, newTicketSink(t, o).send(t, e))
 		})
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/ticketopener"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -89,9 +90,7 @@ func (o *ticketSink) want(t testing.TB, tickets int, links ...string) {
 	for i, detection := range links {
 		links[i] = detection + " " + o.opened()[i]
 	}
-	if !slices.Equal(o.links, links) {
-		t.Errorf("linked %q, want %q", o.links, links)
-	}
+	assert.EqualSlices(t, o.links, links, "linked")
 }
 
 func TestADetectionGetsOneTicket(t *testing.T) {
@@ -103,9 +102,7 @@ func TestADetectionGetsOneTicket(t *testing.T) {
 			asked := o.requests()
 			require.NoError(t, f.send(t, version(t, 7, 2, "closed")))
 			f.want(t, 2, "7", "8")
-			if o.requests() != asked {
-				t.Error("a later version asked the tool")
-			}
+			assert.Equal(t, o.requests(), asked, "a later version asked the tool")
 		})
 		t.Run("that is found where nothing is remembered", func(t *testing.T) {
 			o.pass(searchDelay)

@@ -10,6 +10,7 @@ import (
 	"ndrbridge/test/appliance/access"
 	"ndrbridge/test/appliance/openapi"
 	"ndrbridge/test/appliance/rest"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -70,7 +71,5 @@ func TestUsersWithoutPrivilegesOnlyRead(t *testing.T) {
 		}
 	}
 	own := []string{"POST /users/{username}/apikeys", "DELETE /users/{username}/apikeys/{id}"}
-	if !slices.Equal(changes, own) {
-		t.Errorf("users without privileges may call %q, want %q", changes, own)
-	}
+	assert.EqualSlices(t, changes, own, "users without privileges may call")
 }

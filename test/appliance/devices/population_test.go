@@ -4,13 +4,12 @@ import (
 	"testing"
 
 	"ndrbridge/test/appliance/devices"
+	"ndrbridge/test/assert"
 )
 
 func TestPopulation(t *testing.T) {
 	p := devices.NewPopulation("service", now)
-	if n := len(p.IDs()); n != len(devices.Sensors())*devices.PerSensor {
-		t.Errorf("there are %d devices", n)
-	}
+	assert.Equal(t, len(p.IDs()), len(devices.Sensors())*devices.PerSensor, "there are … devices")
 	addresses := make(map[any]int64)
 	for _, id := range p.IDs() {
 		d := p.Get(id, now)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ndrbridge/test/appliance/firmware"
+	"ndrbridge/test/assert"
 )
 
 func TestVersionsAreComparedNumberByNumber(t *testing.T) {
@@ -19,8 +20,6 @@ func TestVersionsAreComparedNumberByNumber(t *testing.T) {
 		{"26.3", "26.3.0.0", false},
 		{"dev", "0.0.0.1", true},
 	} {
-		if got := test.version.Before(test.other); got != test.before {
-			t.Errorf("%s is before %s: %v, want %v", test.version, test.other, got, test.before)
-		}
+		assert.Equal(t, test.version.Before(test.other), test.before, test.version, "is before", test.other)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/test/appliance/rest"
+	"ndrbridge/test/require"
 )
 
 // everything is a set that contains all ids.
@@ -69,9 +70,7 @@ func TestBothSidesOfARelationAgree(t *testing.T) {
 						t.Fatalf("the parents of %d are %v, want %v", p, got, parents)
 					}
 				}
-				if l.pairs != len(model) {
-					t.Fatalf("%d assignments are counted, want %d", l.pairs, len(model))
-				}
+				require.Equal(t, l.pairs, len(model), "assignments are counted")
 			},
 		})
 	})
