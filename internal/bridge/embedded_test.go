@@ -1,11 +1,15 @@
 package bridge_test
 
 import (
+	"cmp"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"ndrbridge/internal/admin"
 	"ndrbridge/internal/bridge"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/loopback"
@@ -42,7 +46,34 @@ func TestMembersRunTheNATSServers(t *testing.T) {
 			b.add(100)
 			members[(i+1)%3].awaitOwner(t, "", 2)
 			b.judge(t, true)
+			m.again(t)
 			break
 		}
 	}
+	members[0].awaitOwner(t, "", 3)
+	recoverWithEmptyServers(t, members)
+	b.add(100)
+	b.judge(t, false)
+}
+
+// recoverWithEmptyServers follows the recipe in docs/cluster.md for embedded servers most of which
+// are gone for good.
+func recoverWithEmptyServers(t *testing.T, members []*clusterMember) {
+	t.Helper()
+	for _, m := range members {
+		m.stop()
+	}
+	for _, m := range members {
+		folder := parse(t, *m.yaml.Load()).State + ".nats"
+		require.NoError(t, os.Rename(folder, folder+".lost"))
+		m.again(t)
+	}
+	for _, m := range members {
+		awaitCluster(t, m.name+" to say what to do", func() bool { return strings.Contains(m.notReady(t), "ndrbridge cluster recover") })
+	}
+	var seen admin.Cluster
+	awaitCluster(t, "all members to answer", func() bool { seen = members[0].cluster(t); return len(seen.Members) == len(members) })
+	furthest := slices.MaxFunc(seen.Members, func(a, b admin.ClusterMember) int { return cmp.Compare(a.Offset, b.Offset) })
+	require.NoError(t, admin.API.RecoverCluster.Do(t.Context(), clientOf(t, members[0].Bridge), admin.Recovery{From: furthest.Member}))
+	members[0].awaitOwner(t, "", len(members))
 }
