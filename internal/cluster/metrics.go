@@ -100,13 +100,17 @@ func (m *Metrics) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// ofLog returns the metrics of the log, which also call appended with the bytes of each record.
-func (m *Metrics) ofLog(appended func(bytes int)) replicated.Metrics {
+// ofLog returns the metrics of the log, which also call appended with the bytes of each record, and
+// resent with the reason if messages are sent again.
+func (m *Metrics) ofLog(appended func(bytes int), resent func(why error)) replicated.Metrics {
 	return replicated.Metrics{
 		Appended: func(took time.Duration, bytes int) {
 			m.append.Observe(took.Seconds())
 			appended(bytes)
 		},
-		Resent: func(messages int, _ error) { m.resends.Add(float64(messages)) },
+		Resent: func(messages int, why error) {
+			m.resends.Add(float64(messages))
+			resent(why)
+		},
 	}
 }

@@ -330,7 +330,7 @@ func (n *Node) NotReady() (reasons []string) {
 	case n.problem.err != nil:
 		return []string{n.problem.err.Error()}
 	case n.ownership != nil && n.ownership.lease.Left() == 0:
-		return []string{"its lease is over: NATS does not store its records"}
+		return []string{n.ownership.notReady()}
 	case n.state == stateAway:
 		return []string{"it opens its copy of the state"}
 	case n.replica == nil:

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/internal/lease"
@@ -21,6 +23,7 @@ type ownership struct {
 	lease       *lease.Lease
 	abandon     context.CancelFunc                     // ends appends that wait for the servers
 	snapshotter atomic.Pointer[replicated.Snapshotter] // nil: none runs
+	refused     atomic.Pointer[string]                 // why NATS refuses what is appended; nil: it does not
 }
 
 // end gives up the lease, and what is still being appended.
@@ -29,9 +32,31 @@ func (w *ownership) end() {
 	w.abandon()
 }
 
+// notReady returns why an owner without a lease is not ready.
+func (w *ownership) notReady() string {
+	reason := "its lease is over: NATS does not store its records"
+	if why := w.refused.Load(); why != nil {
+		reason += ": " + *why
+	}
+	return reason
+}
+
+// noteResent logs why NATS refuses what the owner appends, each reason once. Without a leader,
+// which a full server does not want to be, it does not answer: that leaves the reason before.
+func (n *Node) noteResent(w *ownership, why error) {
+	if _, refused := errors.AsType[*jetstream.APIError](why); !refused {
+		return
+	}
+	text := why.Error() // its secrets are removed
+	if before := w.refused.Swap(&text); before == nil || *before != text {
+		n.o.Log.Warn("NATS refuses what this member appends to the log; it is sent again", "error", text)
+	}
+}
+
 // noteAppended lets the snapshotter, if one runs, know of a record of so many bytes that was
 // appended, or of a renewal.
 func (w *ownership) noteAppended(bytes int) {
+	w.refused.Store(nil)
 	if s := w.snapshotter.Load(); s != nil && bytes > 0 { // the state's offset is that of the last record
 		s.Note(w.log.Offset(), bytes)
 	}
@@ -121,7 +146,8 @@ func (n *Node) take(ctx context.Context, r *replica, f replicated.FollowerStatus
 	n.attempts++
 	w.log, err = replicated.Take(ctx, r.Stream, f.Seen, replicated.Options{
 		Context: appends, Owner: n.instance, Attempt: n.attempts, Epoch: f.Epoch, Trail: f.Trail, Describe: n.describe,
-		Lease: w.lease, Clock: n.o.Clock, Term: n.o.Term, Metrics: n.o.Metrics.ofLog(w.noteAppended),
+		Lease: w.lease, Clock: n.o.Clock, Term: n.o.Term,
+		Metrics: n.o.Metrics.ofLog(w.noteAppended, func(why error) { n.noteResent(w, why) }),
 	})
 	if err != nil {
 		w.end()

@@ -45,6 +45,7 @@ type Node struct {
 	args    []string
 	monitor string
 	folder  string
+	limit   int64          // of what JetStream stores, in bytes; 0: that of the disk
 	command *exec.Cmd      // nil: stopped
 	input   io.WriteCloser // the process ends with it
 }
@@ -138,7 +139,8 @@ func (c *Cluster) URL() string {
 
 // Start starts the server's process.
 func (n *Node) Start() error {
-	command := exec.Command(n.program, n.args...)
+	args := append([]string{"--limit", strconv.FormatInt(n.limit, 10)}, n.args...)
+	command := exec.Command(n.program, args...)
 	input, err := command.StdinPipe()
 	if err != nil {
 		return err
@@ -173,6 +175,9 @@ func (n *Node) Signal(signal syscall.Signal) error { return n.command.Process.Si
 func (n *Node) Clear() error {
 	return errors.Join(os.RemoveAll(n.folder), os.MkdirAll(n.folder, 0o700))
 }
+
+// Limit sets max_file_store of the server, in bytes, for its next start.
+func (n *Node) Limit(bytes int64) { n.limit = bytes }
 
 // PID returns the id of the running process; 0: none runs.
 func (n *Node) PID() int {

@@ -61,11 +61,12 @@ func options(args []string) (*server.Options, error) {
 	monitor := f.String("monitor", "", "the address for monitoring")
 	route := f.String("route", "", "the address for the other servers")
 	routes := f.String("routes", "", "the addresses of the other servers, separated by commas")
+	limit := f.Int64("limit", 0, "max_file_store in bytes; 0: that of the disk")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
 	o := &server.Options{
-		ServerName: *name, JetStream: true, StoreDir: *folder, SyncAlways: true, NoSigs: true,
+		ServerName: *name, JetStream: true, StoreDir: *folder, JetStreamMaxStore: *limit, SyncAlways: true, NoSigs: true,
 		LogFile: filepath.Join(*folder, "log"), Logtime: true,
 	}
 	// The server names no addresses to clients and other servers: all use those that they
