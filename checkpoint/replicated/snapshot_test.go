@@ -187,7 +187,7 @@ func TestFollowersMakeSnapshots(t *testing.T) {
 		for _, name := range []string{"b", "c"} {
 			f := replicated.NewFollower(servers.Stream(name, 1), &memory{}, replicated.FollowerOptions{
 				Clock: replicatedtest.NewClock(1), Snapshots: servers.Snapshots(name, 1),
-				Snapshot: replicated.SnapshotterOptions{Reluctant: name == "c", Messages: 100, Made: func(_ replicated.Snapshot, _ time.Duration, err error) {
+				Snapshot: replicated.SnapshotterOptions{Patience: map[string]float64{"c": 0.5}[name], Messages: 100, Made: func(_ replicated.Snapshot, _ time.Duration, err error) {
 					made.Add(1)
 					if err != nil {
 						t.Error(err)

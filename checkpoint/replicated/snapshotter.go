@@ -10,10 +10,11 @@ import (
 
 // SnapshotterOptions configures a Snapshotter.
 type SnapshotterOptions struct {
-	// Reluctant makes it wait for twice as much log: somebody else should make the snapshots.
-	Reluctant bool
+	// Patience is how much more log it waits for, as a share of what makes a snapshot due: the one
+	// with the least makes it, and the others see it in time.
+	Patience float64
 
-	Bytes    int64  // of log that make a snapshot due, if the last one is smaller; 0: 64 MiB
+	Bytes    int64  // of log that make a snapshot due, if the last one is smaller; 0: 128 MiB
 	Messages uint64 // that make one due; 0: 100,000
 
 	// Made is called after each attempt; may be nil.
@@ -21,7 +22,7 @@ type SnapshotterOptions struct {
 }
 
 const (
-	defaultSnapshotBytes    = 64 << 20
+	defaultSnapshotBytes    = 128 << 20
 	defaultSnapshotMessages = 100_000
 	pointerInterval         = time.Minute      // how often the pointer is read
 	dueInterval             = time.Second      // how often it is seen whether a snapshot is due
@@ -86,11 +87,9 @@ func (n *Snapshotter) due() bool {
 	if n.last.Offset < n.needed && n.needed <= n.offset {
 		return true
 	}
-	bytes, messages := max(n.o.Bytes, n.last.Bytes), n.o.Messages
-	if n.o.Reluctant {
-		bytes, messages = 2*bytes, 2*messages
-	}
-	return n.bytes >= bytes || n.offset-n.last.Offset >= messages
+	bytes, messages := float64(max(n.o.Bytes, n.last.Bytes)), float64(n.o.Messages)
+	wait := 1 + n.o.Patience
+	return float64(n.bytes) >= wait*bytes || float64(n.offset-n.last.Offset) >= wait*messages
 }
 
 // Run makes snapshots until ctx ends.

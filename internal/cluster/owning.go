@@ -64,7 +64,7 @@ func (w *ownership) noteAppended(bytes int) {
 
 // keepSnapshots is Ownership.Snapshots.
 func (n *Node) keepSnapshots(ctx context.Context, w *ownership, state replicated.Dumper) {
-	s := replicated.NewSnapshotter(w.Stream, w.Snapshots, state, n.snapshotterOptions(true))
+	s := replicated.NewSnapshotter(w.Stream, w.Snapshots, state, n.snapshotterOptions(1))
 	s.Note(w.log.Offset(), 0) // of the take, which the state has
 	w.snapshotter.Store(s)
 	defer w.snapshotter.Store(nil)

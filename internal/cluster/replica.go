@@ -69,7 +69,7 @@ func (n *Node) openReplica(ctx context.Context) (*replica, error) {
 	}
 	r.patience = rand.N(n.o.Term / 4)
 	r.follower = n.o.follow(r.Stream, r.file, replicated.FollowerOptions{
-		Clock: n.o.Clock, Identity: r.identity, Snapshots: r.Snapshots, Snapshot: n.snapshotterOptions(false),
+		Clock: n.o.Clock, Identity: r.identity, Snapshots: r.Snapshots, Snapshot: n.snapshotterOptions(rand.Float64() / 2),
 	})
 	following, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r.stop = stop
@@ -177,11 +177,11 @@ func (n *Node) restore(ctx context.Context, r *replica) error {
 	return errors.Join(err, n.o.files.remove(n.o.Path))
 }
 
-// snapshotterOptions are those of a standby, or of the owner, which makes snapshots only if
-// no standby does.
-func (n *Node) snapshotterOptions(owner bool) replicated.SnapshotterOptions {
+// snapshotterOptions are those of a standby, which is so patient that rarely two make a snapshot at
+// once, or of the owner, which is more patient than any standby.
+func (n *Node) snapshotterOptions(patience float64) replicated.SnapshotterOptions {
 	o := n.o.snapshots
-	o.Reluctant = owner
+	o.Patience = patience
 	o.Made = func(snapshot replicated.Snapshot, took time.Duration, err error) {
 		if err != nil {
 			n.o.Log.Warn("a snapshot of the state failed; retrying", "error", err)
