@@ -1,9 +1,13 @@
 package cluster
 
 import (
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/test/require"
 )
@@ -151,4 +155,18 @@ func TestACopyOfAnotherClusterIsKept(t *testing.T) {
 			t.Errorf("it is not ready because of %q", reasons)
 		}
 	})
+}
+
+// TestWaitingForAnOperatorIsNoFailure: after a long wait, the first failure must not keep the member
+// away for long.
+func TestWaitingForAnOperatorIsNoFailure(t *testing.T) {
+	n := New(Options{Term: time.Minute, Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry())})
+	for range 10 {
+		n.fail(errNoKey)
+		n.stopTaking(errors.New("the log is empty"))
+	}
+	n.fail(errors.New("the disk is full"))
+	if n.problem.failures != 1 {
+		t.Errorf("%d failures were counted, want 1", n.problem.failures)
+	}
 }
