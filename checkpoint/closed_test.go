@@ -135,9 +135,7 @@ func TestStateThatIsOnlyReadIsNotChanged(t *testing.T) {
 		t.Errorf("%+v, %v", stats, err)
 	}
 	second := open(t, path, checkpoint.Options{ReadOnly: true})
-	if err := second.Configure(ctx, nil); err == nil {
-		t.Error("configured, want an error")
-	}
+	assert.Error(t, second.Configure(ctx, nil), "configured")
 	if _, err := s.DropDead(ctx, checkpoint.SinkOwner("a"), nil); err == nil {
 		t.Error("dropped, want an error")
 	}

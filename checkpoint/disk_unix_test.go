@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/process"
 	"ndrbridge/test/require"
 )
@@ -83,16 +84,12 @@ func TestDiskThatFillsUpAndIsFreedAgain(t *testing.T) {
 	}
 	check()
 	// If the process dies now, the state has everything that was committed.
-	if err := s.Close(); err != nil {
-		t.Errorf("close with a full disk: %v", err)
-	}
+	assert.NoError(t, s.Close(), "close with a full disk")
 	s = open(t, path, checkpoint.Options{})
 	check()
 	free()
 	for range 20 {
-		if err := commit(commits); err != nil {
-			t.Fatalf("with space again: %v", err)
-		}
+		require.NoError(t, commit(commits), "with space again")
 		commits++
 	}
 	check()

@@ -51,7 +51,5 @@ func TestACopyThatCannotFollowItsLogFails(t *testing.T) {
 	r := openReplica(t, path)
 	assert.Equal(t, r.At().Offset, uint64(records-1), "the file is at offset … of", records)
 	log.follow(t, r)
-	if !bytes.Equal(dumped(t, r), log.made(t)) {
-		t.Error("the file does not lead to what the log holds")
-	}
+	assert.True(t, bytes.Equal(dumped(t, r), log.made(t)), "the file does not lead to what the log holds")
 }

@@ -144,13 +144,9 @@ func TestALogThatIsLostEndsTheStore(t *testing.T) {
 			}
 
 			r := openReplica(t, path)
-			if !bytes.Equal(dumped(t, r), before) {
-				t.Error("the file is not what it was before")
-			}
+			assert.True(t, bytes.Equal(dumped(t, r), before), "the file is not what it was before")
 			log.follow(t, r)
-			if !bytes.Equal(dumped(t, r), log.made(t)) {
-				t.Error("the file does not lead to what the log holds")
-			}
+			assert.True(t, bytes.Equal(dumped(t, r), log.made(t)), "the file does not lead to what the log holds")
 		})
 	}
 }
@@ -289,9 +285,7 @@ func TestOnlyTheBeginningOfACopyIsSynced(t *testing.T) {
 	s := open(t, path, checkpoint.Options{Log: log})
 	wantSynced(s, true, true, false, false)
 	require.NoError(t, s.Close())
-	if !s.Synced() {
-		t.Error("a file that is closed is not synced")
-	}
+	assert.True(t, s.Synced(), "a file that is closed is not synced")
 	r := openReplica(t, path)
 	for i, synced := range []bool{true, true, false, false} {
 		require.NoError(t, r.Apply([][]byte{nil}, checkpoint.Point{Offset: r.At().Offset + 1}))

@@ -201,9 +201,7 @@ func openDamaged(t testing.TB, content []byte) error {
 	s, err := checkpoint.Open(path, checkpoint.Options{})
 	if err == nil {
 		use(s)
-		if err := s.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
+		assert.NoError(t, s.Close(), "close")
 		return nil
 	}
 	if !errors.Is(err, checkpoint.ErrDamaged) && !errors.Is(err, checkpoint.ErrNewer) {

@@ -27,17 +27,13 @@ func TestTheFileOfAKilledOwnerContinuesAsAReplica(t *testing.T) {
 		t.Errorf("the file is at offset %d of %d", offset, len(log.after(0)))
 	}
 	log.follow(t, r)
-	if !bytes.Equal(dumped(t, r), dumped(t, s)) {
-		t.Error("the replica differs from the owner")
-	}
+	assert.True(t, bytes.Equal(dumped(t, r), dumped(t, s)), "the replica differs from the owner")
 	require.NoError(t, r.Close())
 	next := open(t, killed, checkpoint.Options{Log: log})
 	c := more(t)
 	c.Expect = c.Position
 	require.NoError(t, next.Commit(t.Context(), c))
-	if !bytes.Equal(dumped(t, next), log.made(t)) {
-		t.Error("the new owner differs from the log")
-	}
+	assert.True(t, bytes.Equal(dumped(t, next), log.made(t)), "the new owner differs from the log")
 }
 
 func TestRecordsThatDoNotLeadFromTheReplica(t *testing.T) {
@@ -74,9 +70,7 @@ func TestRecordsThatDoNotLeadFromTheReplica(t *testing.T) {
 				t.Errorf("the replica was changed; it is at %d", r.At().Offset)
 			}
 			log.follow(t, r)
-			if !bytes.Equal(dumped(t, r), dumped(t, s)) {
-				t.Error("the replica did not continue")
-			}
+			assert.True(t, bytes.Equal(dumped(t, r), dumped(t, s)), "the replica did not continue")
 		})
 	}
 }
@@ -89,9 +83,7 @@ func TestRecordsOfAnOlderLayoutAreApplied(t *testing.T) {
 		record[1] = 3
 		require.NoError(t, r.Apply([][]byte{record}, checkpoint.Point{Offset: uint64(i + 1)}))
 	}
-	if !bytes.Equal(dumped(t, r), dumped(t, s)) {
-		t.Error("the replica differs from the owner")
-	}
+	assert.True(t, bytes.Equal(dumped(t, r), dumped(t, s)), "the replica differs from the owner")
 }
 
 func TestFilesOfAllLayoutsAreDumped(t *testing.T) {
@@ -208,9 +200,7 @@ func TestDetach(t *testing.T) {
 			if at, err := single.Dump(t.Context(), 1<<20, func([]byte) error { return nil }); err != nil || at != (checkpoint.Point{}) {
 				t.Errorf("it is at %+v of a log, %v", at, err)
 			}
-			if !bytes.Equal(dumped(t, single), want) {
-				t.Error("its contents changed")
-			}
+			assert.True(t, bytes.Equal(dumped(t, single), want), "its contents changed")
 			c := more(t)
 			c.Expect = c.Position
 			require.NoError(t, single.Commit(t.Context(), c))
@@ -230,9 +220,7 @@ func TestAReplicaWhoseFileIsGoneDoesNotCloseCleanly(t *testing.T) {
 			if _, err := os.Stat(path + ".new"); err == nil {
 				require.NoError(t, os.Rename(path+".new", path))
 			}
-			if err := r.Close(); err == nil {
-				t.Error("no error")
-			}
+			assert.Error(t, r.Close(), "no error")
 		})
 	}
 }
@@ -263,9 +251,7 @@ func TestAReplicaIsDumpedWhileItFollows(t *testing.T) {
 	log.follow(t, r)
 	close(applied)
 	wait.Wait()
-	if !bytes.Equal(dumped(t, r), dumped(t, s)) {
-		t.Error("the replica differs from the owner")
-	}
+	assert.True(t, bytes.Equal(dumped(t, r), dumped(t, s)), "the replica differs from the owner")
 	assert.NoError(t, errors.Join(r.Close(), r.Close()))
 	_, err := r.Dump(t.Context(), 1, nil)
 	if applied := r.Apply(nil, r.At()); !errors.Is(err, checkpoint.ErrClosed) || !errors.Is(applied, checkpoint.ErrClosed) {

@@ -93,9 +93,7 @@ func (b backend) testConcurrency(t *testing.T) {
 				return
 			}
 			for sink, of := range stats.Sinks {
-				if of.Cursor+1 < stats.First {
-					t.Errorf("event %d was trimmed before %s committed it", of.Cursor+1, sink)
-				}
+				assert.True(t, of.Cursor+1 >= stats.First, "event", of.Cursor+1, "was trimmed before", sink, "committed it")
 			}
 		}
 	}()

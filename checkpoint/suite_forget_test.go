@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/transform"
 )
 
@@ -51,9 +52,7 @@ func (b backend) testForgettingAppliances(t *testing.T) {
 			}
 			s.wantRecall(source, map[string]string{"7": ""})
 		}
-		if remembered(s, detections) {
-			t.Error("a sink remembers something of it")
-		}
+		assert.False(t, remembered(s, detections), "a sink remembers something of it")
 		if expected, err := s.Expected(t.Context(), "hq"); err != nil || len(expected) != 0 {
 			t.Errorf("%+v is expected, %v, want nothing", expected, err)
 		}

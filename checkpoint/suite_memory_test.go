@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 )
 
 // sourceKey returns the key under which a sink remembers something about an object that a
@@ -65,9 +66,7 @@ func (b backend) testMemory(t *testing.T) {
 			{"detections", entry("x", "one", -1)},
 		} {
 			entries := []checkpoint.Entry{entry("good", "one", 1), c.entry}
-			if err := s.RememberSink(t.Context(), c.sink, entries, 0); err == nil {
-				t.Errorf("%s may remember %+v", c.sink, c.entry)
-			}
+			assert.Error(t, s.RememberSink(t.Context(), c.sink, entries, 0), c.sink, "may remember", c.entry)
 			want(c.sink, []string{"good"}, "")
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -124,9 +125,7 @@ func (b backend) testSpace(t *testing.T) {
 		s.acknowledge("b", 1)
 		require.NoError(t, <-done)
 		s.wantJournal(1, made[1], made[2])
-		if s.stats().SourcesWait {
-			t.Error("still said to wait for space")
-		}
+		assert.False(t, s.stats().SourcesWait, "still said to wait for space")
 	})
 	for name, made := range map[string][]transform.Event{"of 64 KiB": made[:2], "of a sixteenth of a large bound": events(2, 1<<20)} {
 		t.Run("commits may use half of the reserve "+name+", and events of finished commands all of it", func(t *testing.T) {

@@ -80,9 +80,7 @@ func together(t *testing.T, s *Store, changes ...change) []error {
 	var running sync.WaitGroup
 	h := hold{make(chan struct{}), make(chan struct{})}
 	running.Go(func() {
-		if err := s.do(context.Background(), h.change()); err != nil {
-			t.Errorf("the operation before: %v", err)
-		}
+		assert.NoError(t, s.do(context.Background(), h.change()), "the operation before")
 	})
 	<-h.begun
 	for i, c := range changes {
@@ -126,9 +124,7 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 		if got, _ := s.Position(t.Context(), testSource); got != nil {
 			t.Errorf("position %q, want none", got)
 		}
-		if err := s.do(t.Context(), first); err != nil {
-			t.Errorf("again: %v", err)
-		}
+		assert.NoError(t, s.do(t.Context(), first), "again")
 		s.view(t.Context(), func(tx *bolt.Tx) error {
 			if tx.Bucket(positionsBucket).Get([]byte("half")) != nil {
 				t.Error("half of an operation stayed")
@@ -160,9 +156,7 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 		}
 		commit("", "1", events[0])
 		broken := errors.New("broken")
-		if err := s.do(t.Context(), fail(broken)); !errors.Is(err, broken) {
-			t.Fatalf("error %v, want %v", err, broken)
-		}
+		require.ErrorIs(t, s.do(t.Context(), fail(broken)), broken)
 		err := s.db.Update(func(tx *bolt.Tx) error { // as if it had failed after its last page
 			j, err := openJournal(tx)
 			if err == nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 // inCluster is a file with more keys in its cluster.
@@ -51,13 +52,9 @@ func TestErrorsOfACluster(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
-	if parse(t, valid).Cluster.Enabled() {
-		t.Error("without cluster, it is enabled")
-	}
+	assert.False(t, parse(t, valid).Cluster.Enabled(), "without cluster, it is enabled")
 	archived, err := Parse("/etc/f.yaml", []byte(inCluster(", archive: {folder: archives}")), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if a := archived.Cluster.Archive; a.Folder != "/etc/archives" || a.Every.String() != "1d" || a.Keep != 7 {
 		t.Errorf("archives: %+v", a)
 	}
@@ -72,9 +69,7 @@ func TestCluster(t *testing.T) {
 
 func TestMemberIsTheHostByDefault(t *testing.T) {
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	host, _, _ = strings.Cut(host, ".")
 	if member := parse(t, inCluster("")).Cluster.Member; member != host {
 		t.Errorf("the member is %q, the host %q", member, host)
@@ -83,9 +78,7 @@ func TestMemberIsTheHostByDefault(t *testing.T) {
 
 func TestAdvertise(t *testing.T) {
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, test := range []struct{ name, admin, want string }{
 		{"only this host can reach it", "", ""},
 		{"the name of the loopback address", "listen: 'localhost:9700'", ""},

@@ -11,9 +11,7 @@ import (
 func TestEveryKeyHasAVariableOfItsOwn(t *testing.T) {
 	seen := make(map[string]string)
 	for _, path := range keyPaths() {
-		if strings.HasSuffix(path, ".") {
-			t.Errorf("a key in %s has no name", path)
-		}
+		assert.False(t, strings.HasSuffix(path, "."), "a key in", path, "has no name")
 		variable := variableOf(path)
 		assert.Equal(t, seen[variable], "", variable, "sets both … and", path)
 		seen[variable] = path

@@ -9,6 +9,7 @@ import (
 
 	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
+	"ndrbridge/test/require"
 )
 
 // embedded returns a file of a member that runs a NATS server, and the folder of its
@@ -75,9 +76,7 @@ func TestEmbeddedServer(t *testing.T) {
 	moved, _ := embedded(t, "tls:", "listen: ':7000'\n      folder: nats\n      tls:")
 	path := filepath.Join(folder, "f.yaml")
 	other, err := Parse(path, []byte(moved), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	assert.Equal(t, other.Cluster.NATS.Embedded.Folder, filepath.Join(folder, "nats"), "the folder is")
 	assert.Equal(t, c.Hash(), other.Hash(), "another address and other files of a member change the hash")
 }

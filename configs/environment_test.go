@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 func TestEnvironmentAlone(t *testing.T) {
@@ -36,9 +37,7 @@ func TestEnvironmentAlone(t *testing.T) {
 		"NDRBRIDGE_SINKS_1_WEBHOOK_URL=https://hook",
 		"NDRBRIDGE_SINKS_1_WEBHOOK_HEADERS=X-A: b:c, X-D: e",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	hq, dc, lake, soc := config.Appliances[0], config.Appliances[1], config.Sinks[0], config.Sinks[1]
 	hqKey, _ := hq.APIKey.Read()
 	dcKey, _ := dc.APIKey.Read()
@@ -62,9 +61,7 @@ func TestEnvironmentAlone(t *testing.T) {
 		"a size":                    lake.Batch.MaxBytes == 2*MiB,
 		"headers":                   reflect.DeepEqual(soc.Webhook.Headers, map[string]Secret{"X-A": NewSecret("b:c"), "X-D": NewSecret("e")}),
 	} {
-		if !ok {
-			t.Errorf("%s was not read: %+v %+v", what, config, lake.Kafka)
-		}
+		assert.True(t, ok, what, "was not read", config, lake.Kafka)
 	}
 }
 
@@ -104,9 +101,7 @@ sinks:
 		"headers are replaced":                len(config.Sinks[1].Webhook.Headers) == 1,
 		"an item is added":                    len(config.Sinks) == 3 && config.Sinks[2].File.Path == "-" && config.Sinks[2].Mode == "structured",
 	} {
-		if !ok {
-			t.Errorf("not so: %s: %+v", what, config)
-		}
+		assert.True(t, ok, "not so", what, config)
 	}
 }
 

@@ -7,15 +7,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 func TestExamplesLoad(t *testing.T) {
 	for _, path := range []string{"example.yaml", "minimal.yaml"} {
 		t.Run(path, func(t *testing.T) {
 			config, err := Load(Source{Paths: []string{path}, Environ: []string{"NDRBRIDGE_APPLIANCES_0_API_KEY_FILE=" + writeFile(t, "a key")}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if len(config.Appliances) != 1 || len(config.Sinks) == 0 {
 				t.Errorf("has %d appliances and %d sinks", len(config.Appliances), len(config.Sinks))
 			}
@@ -35,9 +36,7 @@ func TestExampleIsItsFile(t *testing.T) {
 func all(t *testing.T) []byte {
 	t.Helper()
 	off := regexp.MustCompile(`(?m)^( *)#([a-z-])`)
-	if !off.Match(Example()) {
-		t.Fatal("no key is off")
-	}
+	require.True(t, off.Match(Example()), "no key is off")
 	return off.ReplaceAll(Example(), []byte("$1$2"))
 }
 
@@ -52,9 +51,7 @@ func TestExampleHasEveryKey(t *testing.T) {
 		shown = append(shown, index.ReplaceAllString(strings.ReplaceAll(path, ".rules[0]", ""), "[0]"))
 	}
 	for _, path := range keyPaths() {
-		if !slices.Contains(shown, strings.ReplaceAll(path, ".rules[0]", "")) {
-			t.Errorf("%s is not in the example", path)
-		}
+		assert.True(t, slices.Contains(shown, strings.ReplaceAll(path, ".rules[0]", "")), path, "is not in the example")
 	}
 }
 
@@ -62,9 +59,7 @@ func TestExampleHasEveryKey(t *testing.T) {
 func TestExampleShowsDefaults(t *testing.T) {
 	key := writeFile(t, "a key")
 	example, err := Parse("example.yaml", Example(), []string{"NDRBRIDGE_APPLIANCES_0_API_KEY_FILE=" + key})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	short := parse(t, `
 appliances: [{name: hq, url: "https://sensor.example"}]
 sinks:

@@ -3,6 +3,8 @@ package configs
 import (
 	"strings"
 	"testing"
+
+	"ndrbridge/test/assert"
 )
 
 func TestExpand(t *testing.T) {
@@ -90,9 +92,7 @@ sinks:
 		"a header":                               *soc.Webhook.Headers["X-A"].value == "a, X: b}" && len(soc.Webhook.Headers) == 1,
 		"a template, whose own variables stay":   soc.Webhook.Template == "{\"hq\": \"{{ $x := 1 }}{{ $x }}\"}\n",
 	} {
-		if !ok {
-			t.Errorf("not so: %s: %+v", what, config)
-		}
+		assert.True(t, ok, "not so", what, config)
 	}
 	var printed strings.Builder
 	if err := Print(&printed, config); err != nil || strings.Contains(printed.String(), "# x") || strings.Contains(printed.String(), "/secret") {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 // valid is the smallest file; the tests put more above it.
@@ -222,9 +223,7 @@ func TestParseErrors(t *testing.T) {
 func wantErrors(t *testing.T, err error, want []string) {
 	t.Helper()
 	var all Errors
-	if !errors.As(err, &all) {
-		t.Fatalf("got %v, want Errors", err)
-	}
+	require.True(t, errors.As(err, &all), err)
 	if len(all) != len(want) {
 		t.Errorf("got %d errors, want %d:\n%v", len(all), len(want), err)
 	}
@@ -324,9 +323,7 @@ sinks:
 		"blocks that are absent stay nil":      k.NATS == nil && k.Webhook == nil && k.File == nil && !a.OAuth.IsSet(),
 		"a block of one sink, not of the next": w.Kafka == nil,
 	} {
-		if !ok {
-			t.Errorf("%s was not read: %+v %+v %+v", what, config, k.Kafka, w.Webhook)
-		}
+		assert.True(t, ok, what, "was not read", config, k.Kafka, w.Webhook)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 // secretive holds a secret, with sesame in it, wherever one may be.
@@ -47,9 +48,7 @@ sinks:
 func parse(t *testing.T, text string, environ ...string) *Config {
 	t.Helper()
 	config, err := Parse("test.yaml", []byte(text), environ)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return config
 }
 
@@ -110,9 +109,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out.Reset()
 			for _, part := range parts {
-				if err := way(part); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, way(part))
 			}
 			if out.Len() == 0 {
 				t.Error("nothing was printed")
@@ -176,9 +173,7 @@ func TestNoErrorShowsASecret(t *testing.T) {
 				t.Fatal("no error")
 			}
 			for _, form := range []string{"sesame", "ame@n1"} {
-				if strings.Contains(err.Error(), form) {
-					t.Errorf("a secret was shown:\n%v", err)
-				}
+				assert.NotContains(t, err.Error(), form, "a secret was shown", err)
 			}
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ndrbridge/test/require"
 )
 
 func TestRecordFilter(t *testing.T) {
@@ -127,16 +129,12 @@ func TestAnyRecordFilterIsPrintedAsItLoads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := drawFilter(t, 3)
 		config, err := filterOf(text)
-		if err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
+		require.NoError(t, err, text)
 		f := config.Appliances[0].Records[0].Filter
 		config.Appliances[0].APIKey = NewSecret("k")
 		printedText := printed(t, config)
 		again, err := Parse("f.yaml", []byte(printedText), nil)
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, printedText)
-		}
+		require.NoError(t, err, "in", printedText)
 		if got := again.Appliances[0].Records[0].Filter; !reflect.DeepEqual(got, f) {
 			t.Fatalf("%+v becomes %+v by way of\n%s", f, got, printedText)
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"ndrbridge/test/require"
 )
 
 // hasText is a pointer to a value with a text form.
@@ -28,9 +30,7 @@ func expectTexts[T comparable, P hasText[T]](t *testing.T, texts []textOf[T], re
 	for _, test := range texts {
 		t.Run(test.name, func(t *testing.T) {
 			var v, again T
-			if err := P(&v).UnmarshalText([]byte(test.text)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, P(&v).UnmarshalText([]byte(test.text)))
 			if v != test.want || P(&v).String() != test.again {
 				t.Errorf("%q is %v, want %v, printed as %s", test.text, v, test.want, test.again)
 			}

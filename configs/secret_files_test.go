@@ -10,13 +10,12 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 func TestSecretFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600))
 	text := fmt.Sprintf(`
 appliances: [{name: hq, url: "https://sensor.example", api_key_file: %[1]s, tls: {ca_file: %[1]s, cert_file: %[1]s, key_file: %[1]s}}]
 sinks:
@@ -24,13 +23,9 @@ sinks:
   - {name: bus, nats: {url: "nats://127.0.0.1", creds_file: %[1]s}}
 `, file)
 	path := filepath.Join(t.TempDir(), "ndrbridge.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	config, err := configs.Load(configs.Source{Paths: []string{path}, WithoutSecrets: true}) // they are not certificates
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var keys []string
 	for _, f := range config.SecretFiles() {
 		assert.Equal(t, f.Path, file, f.Key, "is")
@@ -54,9 +49,7 @@ sinks:
   - {name: bus, nats: {url: "nats://127.0.0.1", token_file: none}}
 `,
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	found, err := configs.WrittenSecrets(configs.Source{Paths: []string{first, second}, Environ: []string{"KEY=k", "NDRBRIDGE_TICKETS_WEBHOOKS_JIRA_SECRET=other"}})
 	want := []configs.SecretFile{
@@ -74,9 +67,7 @@ func TestSecretsNeedNotBeReadableIfNothingIsContacted(t *testing.T) {
 appliances: [{name: hq, url: "https://h", api_key_file: /nonexistent/key, tls: {ca_file: /nonexistent/ca}}]
 sinks: [{name: s, webhook: {url: "https://h", auth: {bearer_file: /nonexistent/b}, sign: {secret_files: [/nonexistent/s]}}}]
 `
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	if _, err := configs.Load(configs.Source{Paths: []string{file}}); err == nil || strings.Count(err.Error(), "/nonexistent/") < 3 {
 		t.Errorf("with secrets: %v", err)
 	}

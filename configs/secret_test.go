@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 func writeFile(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -37,9 +37,7 @@ func TestSecretRead(t *testing.T) {
 		if got, err := s.Read(); got != "one" || err != nil {
 			t.Fatal(got, err)
 		}
-		if err := os.WriteFile(s.File, []byte("two"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(s.File, []byte("two"), 0o600))
 		if got, err := s.Read(); got != "two" || err != nil {
 			t.Fatal(got, err)
 		}
@@ -85,9 +83,7 @@ func TestSecretRead(t *testing.T) {
 					t.Errorf("got %q, error %v", got, err)
 				}
 			}
-			if err := os.WriteFile(s.File, []byte("sesame\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(s.File, []byte("sesame\n"), 0o600))
 			if got, err := s.Read(); got != "sesame" || err != nil {
 				t.Errorf("once it is corrected: %q, %v", got, err)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 // writeFiles writes the files, named by their paths within folder, and returns the folder.
@@ -18,12 +19,8 @@ func writeFiles(t *testing.T, files map[string]string) (folder string) {
 	folder = t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(folder, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	return folder
 }
@@ -38,9 +35,7 @@ func TestFilesOfSource(t *testing.T) {
 		os.Symlink("none", filepath.Join(folder, "link", "10.yaml")),
 		syscall.Mkfifo(filepath.Join(folder, "pipe", "10.yaml"), 0o600),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	for _, test := range []struct {
 		name            string
@@ -117,9 +112,7 @@ sinks:
 		"conf.d/key": "secret",
 	})
 	config, err := Load(Source{Paths: []string{filepath.Join(folder, "a.yaml"), filepath.Join(folder, "conf.d")}, Environ: []string{"NAME=soc"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	hq, headers := config.Appliances[0], config.Sinks[1].Webhook.Headers
 	for what, ok := range map[string]bool{
 		"a value is replaced":                              config.Log.Level == "debug",
@@ -134,9 +127,7 @@ sinks:
 		"a path is relative to the folder of its own file": config.Sinks[0].File.Path == filepath.Join(folder, "out.jsonl") && config.Sinks[2].File.Path == filepath.Join(folder, "conf.d", "out.jsonl"),
 		"the state too":                                    config.State == filepath.Join(folder, "a.db"),
 	} {
-		if !ok {
-			t.Errorf("not so: %s: %+v", what, config)
-		}
+		assert.True(t, ok, "not so", what, config)
 	}
 }
 
@@ -182,20 +173,14 @@ sinks:
 	elsewhere := t.TempDir()
 	t.Chdir(elsewhere)
 	path, err := filepath.Rel(elsewhere, filepath.Join(folder, "ndrbridge.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config, err := Load(Source{Paths: []string{path}, Environ: []string{"FOLDER=keys", "NDRBRIDGE_SINKS_1_FILE_PATH=other.jsonl"}, WithoutSecrets: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	alone, err := Load(Source{Environ: []string{
 		"NDRBRIDGE_STATE=other.db", "NDRBRIDGE_APPLIANCES_0_NAME=hq", "NDRBRIDGE_APPLIANCES_0_URL=https://a.example", "NDRBRIDGE_APPLIANCES_0_API_KEY=k",
 		"NDRBRIDGE_SINKS_0_NAME=log", "NDRBRIDGE_SINKS_0_FILE_PATH=-",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	to := func(name string) string { return filepath.Join(folder, name) }
 	for _, test := range []struct{ what, got, want string }{
 		{"the default of the state", config.State, to("ndrbridge.db")},

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ndrbridge/configs"
+	"ndrbridge/test/require"
 )
 
 func TestTargetOfASinkHasNoSecrets(t *testing.T) {
@@ -21,9 +22,7 @@ func TestTargetOfASinkHasNoSecrets(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			text := "appliances:\n  - {name: hq, url: \"https://sensor.example\", api_key: k}\nsinks:\n  - {name: s, " + c.sink + "}\ntickets: {enabled: true, webhooks: {jira: {secret: s}}}\n"
 			config, err := configs.Parse("f.yaml", []byte(text), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			s := config.Sinks[0]
 			if s.Preset() != c.preset || s.Target() != c.target {
 				t.Errorf("%q, %q; want %q, %q", s.Preset(), s.Target(), c.preset, c.target)

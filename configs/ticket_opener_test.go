@@ -3,6 +3,8 @@ package configs
 import (
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 func TestTicketOpenerErrors(t *testing.T) {
@@ -41,9 +43,7 @@ func TestTicketOpenerErrors(t *testing.T) {
 			}
 			config, err := Parse("ndrbridge.yaml", []byte(text), nil)
 			if len(c.messages) == 0 {
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if _, err := config.Sinks[0].Webhook.TicketSystem(); err != nil {
 					t.Error(err)
 				}

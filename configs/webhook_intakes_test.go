@@ -7,6 +7,7 @@ import (
 
 	"ndrbridge/internal/tickets"
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 func TestTicketKeyErrors(t *testing.T) {
@@ -40,9 +41,7 @@ tickets:
 `+valid, "NDRBRIDGE_TICKETS_WEBHOOKS_SERVICENOW_SECRET=s", "NDRBRIDGE_TICKETS_WEBHOOKS_SERVICENOW_MAP_STATUSES=10: in_progress, 11: ignore",
 		"NDRBRIDGE_TICKETS_WEBHOOKS_GENERIC_1_MAP_TICKET_ID=id")
 	receivers, err := config.Tickets.Webhooks.Receivers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, test := range []struct {
 		name, system, body string
 		want               tickets.Command

@@ -106,9 +106,7 @@ func TestActionsAndImagesArePinnedByDigest(t *testing.T) {
 	action := regexp.MustCompile(`^[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
 	for _, file := range workflows {
 		for _, uses := range references(file, `uses: (.*)$`) {
-			if !action.MatchString(uses) {
-				t.Errorf("%s: %s is not a commit followed by its version", file, uses)
-			}
+			assert.True(t, action.MatchString(uses), file, uses, "is not a commit followed by its version")
 		}
 	}
 	ours := []string{"scratch", "ndrbridge", "ndrappliance"}
@@ -149,9 +147,7 @@ func TestEmbeddedFilesAreInTheBuildContext(t *testing.T) {
 				embedded++
 				parts := strings.Split(path.Join(path.Dir(file), name), "/")
 				for _, part := range append(parts, "*"+path.Ext(name)) {
-					if slices.Contains(ignored, part) {
-						t.Errorf("%s embeds %s, which .dockerignore excludes", file, name)
-					}
+					assert.False(t, slices.Contains(ignored, part), file, "embeds", name, "which .dockerignore excludes")
 				}
 			}
 		}
@@ -194,16 +190,12 @@ func TestComposeFileMatchesItsConfigurations(t *testing.T) {
 	}
 	_, secrets := load(t, "compose/ndrbridge.yaml", read(t, "compose/ndrbridge.yaml"))
 	for _, secret := range secrets {
-		if !slices.Contains(file.Services["bridge"].Secrets, path.Base(secret)) {
-			t.Errorf("the bridge is not given %s", secret)
-		}
+		assert.True(t, slices.Contains(file.Services["bridge"].Secrets, path.Base(secret)), "the bridge is not given", secret)
 	}
 	for name, service := range file.Services {
 		assert.EqualSlices(t, service.CapDrop, []string{"ALL"}, name, "keeps capabilities")
 		for _, port := range service.Ports {
-			if !strings.HasPrefix(port, "127.0.0.1:") {
-				t.Errorf("%s publishes %s beyond loopback", name, port)
-			}
+			assert.True(t, strings.HasPrefix(port, "127.0.0.1:"), name, "publishes", port, "beyond loopback")
 		}
 	}
 
@@ -224,9 +216,7 @@ func TestComposeFileMatchesItsConfigurations(t *testing.T) {
 
 func decode(t *testing.T, file string, into any) {
 	t.Helper()
-	if err := yaml.Unmarshal([]byte(read(t, file)), into); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, file)), into), file)
 }
 
 const prometheusRule = `# Generated from ../../prometheus/rules.yaml by make reference.

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"ndrbridge/configs"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/require"
 )
@@ -65,9 +66,7 @@ func TestConfigurationsLoad(t *testing.T) {
 				t.Error("it names no secret")
 			}
 			for _, path := range secrets {
-				if !strings.HasPrefix(path, at.secrets) {
-					t.Errorf("the secret %s is not under %s", path, at.secrets)
-				}
+				assert.True(t, strings.HasPrefix(path, at.secrets), "the secret", path, "is not under", at.secrets)
 			}
 		})
 	}

@@ -87,9 +87,7 @@ func TestTheChartRunsWhatTheManifestsRun(t *testing.T) {
 		compared++
 		assert.Contains(t, chart, normal(line), "the chart lacks", line, "of kubernetes/base/deployment.yaml")
 	}
-	if compared < 20 {
-		t.Errorf("compared only %d lines", compared)
-	}
+	assert.True(t, compared >= 20, "compared only", compared, "lines")
 }
 
 // TestTheChartsConfigurationsAreValid loads the value config of each file of values.
@@ -102,9 +100,7 @@ func TestTheChartsConfigurationsAreValid(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			text := read(t, file)
 			_, block, found := strings.Cut(text, "\nconfig:\n")
-			if !found {
-				t.Fatal("it has no config")
-			}
+			require.True(t, found, "it has no config")
 			var config strings.Builder
 			for line := range strings.Lines(block) {
 				if !strings.HasPrefix(line, "  ") && strings.TrimSpace(line) != "" {

@@ -17,6 +17,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -620,9 +621,7 @@ func TestNothingThatAnAuditLogShowsIsLostUnreportedOrInvented(t *testing.T) {
 
 		requests := w.requests
 		w.between = func() {
-			if w.requests-requests > 2000 {
-				t.Fatalf("a poll of a log that keeps still does not end")
-			}
+			require.True(t, w.requests-requests <= 2000, "a poll of a log that keeps still does not end")
 		}
 		w.failing, w.refuseOver = false, 0
 		w.state.fail = func() (bool, bool) { return false, false }
@@ -638,9 +637,7 @@ func TestNothingThatAnAuditLogShowsIsLostUnreportedOrInvented(t *testing.T) {
 		for idle := 0; idle < 2; { // a sweep that was under way, and then another
 			requests = w.requests
 			next, err := w.source.Poll(context.Background())
-			if err != nil {
-				t.Fatalf("sweep: %v", err)
-			}
+			require.NoError(t, err, "sweep")
 			if next == poller.Idle {
 				idle++
 			}

@@ -133,9 +133,7 @@ func TestAFullAuditLogThatShiftsAtEveryRequestIsReadWithoutLoss(t *testing.T) {
 			shifts = 1000
 			w.mustPoll()
 			w.judge()
-			if len(w.gaps) > 0 {
-				t.Errorf("gaps %+v", w.gaps)
-			}
+			assert.Empty(t, w.gaps, "gaps")
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -99,9 +100,7 @@ func TestAWrongDateInFrontOfAnApplianceMovesNoStream(t *testing.T) {
 						poll()
 					}
 					stats := require.Value(store.Stats(t.Context()))(t)
-					if stats.Events > 0 {
-						t.Errorf("%d events of the time before the start are delivered", stats.Events)
-					}
+					assert.True(t, stats.Events == 0, stats.Events, "events of the time before the start are delivered")
 					if at, err := poller.ReadUpTo(t.Context(), store, s.Source()); err != nil ||
 						!at.IsZero() && (at.Before(begun.Add(-time.Minute)) || at.After(time.Now())) {
 						t.Errorf("it is read up to %s: %v", at, err)

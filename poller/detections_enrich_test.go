@@ -116,9 +116,7 @@ func (d *directory) enricher(t *testing.T, change ...func(*appliance.Options, *p
 		f(&a, &o)
 	}
 	client, err := appliance.New(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	return poller.NewEnricher(client, o), log
 }
@@ -127,9 +125,7 @@ func (d *directory) enricher(t *testing.T, change ...func(*appliance.Options, *p
 func detection(t *testing.T, id int64, fields string) transform.Detection {
 	t.Helper()
 	d, err := transform.ParseDetection(fmt.Appendf(nil, `{"id":%d,"mod_time":5%s}`, id, fields), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return d
 }
 
@@ -188,9 +184,7 @@ func TestAPageIsEnrichedByOneRequestOfAKind(t *testing.T) {
 		t.Errorf("added\n%s\nwant\n%s", got, want)
 	}
 	assert.Equal(t, d.asked(), "25769803777 99 6, formats", "asked for")
-	if log.Len() > 0 {
-		t.Errorf("logged %s", log)
-	}
+	assert.True(t, log.Len() == 0, "logged", log)
 }
 
 func TestWhatIsNotAskedForIsNotAdded(t *testing.T) {
@@ -497,9 +491,7 @@ func TestOnlyWhatBecomesAnEventIsEnrichedAndAPageAtOnce(t *testing.T) {
 	require.Equal(t, len(w.events), 4, "events")
 	for _, e := range w.events {
 		var data struct{ Link string }
-		if err := json.Unmarshal(e.Data(), &data); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(e.Data(), &data))
 		if failed := map[string]string{"2": "devices"}[e.Subject]; data.Link != "https://sensor.example/"+e.Subject || e.Unenriched != failed {
 			t.Errorf("event %s has the link %s, and lacks %q", e.ID, data.Link, e.Unenriched)
 		}

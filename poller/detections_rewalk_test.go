@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/internal/appliance"
+	"ndrbridge/test/assert"
 )
 
 // burst makes n detections change within a minute that ends now, and polls until they
@@ -79,9 +80,7 @@ func TestAnIdlePollAfterABurstCostsOneRequest(t *testing.T) {
 				}
 			}
 			polls := int(c.overlap.Milliseconds() / interval)
-			if again > 1 {
-				t.Errorf("the versions were read again %d times within %s, want once", again, c.overlap)
-			}
+			assert.True(t, again <= 1, "the versions were read again", again, "times within", c.overlap)
 			if c.late {
 				for range polls {
 					poll()
@@ -93,9 +92,7 @@ func TestAnIdlePollAfterABurstCostsOneRequest(t *testing.T) {
 			for range 90 {
 				total += poll()
 			}
-			if total > 90+2*3 {
-				t.Errorf("90 idle polls cost %d requests", total)
-			}
+			assert.True(t, total <= 90+2*3, "90 idle polls cost", total, "requests")
 			if w.state.commits != commits {
 				t.Errorf("90 idle polls committed %d times", w.state.commits-commits)
 			}

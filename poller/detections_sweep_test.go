@@ -8,6 +8,7 @@ import (
 
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 )
 
 // found reports whether a row became an event.
@@ -128,9 +129,7 @@ func TestAClockThatWentBackIsFollowedByASweep(t *testing.T) {
 		unseen := w.add(w.clock)
 		w.clock += hour / 2
 		w.polls()
-		if !w.found(unseen) {
-			t.Error("it was not found")
-		}
+		assert.True(t, w.found(unseen), "it was not found")
 	})
 	t.Run("it begins again if one was under way", func(t *testing.T) {
 		w := begin(t, time.Time{})
@@ -149,9 +148,7 @@ func TestAClockThatWentBackIsFollowedByASweep(t *testing.T) {
 		unseen := w.add(w.clock)
 		w.clock += hour / 2
 		w.polls()
-		if !w.found(unseen) {
-			t.Error("it was not found")
-		}
+		assert.True(t, w.found(unseen), "it was not found")
 	})
 	t.Run("it reads an overlap from before the start", func(t *testing.T) {
 		w := begin(t, now)
@@ -159,9 +156,7 @@ func TestAClockThatWentBackIsFollowedByASweep(t *testing.T) {
 		unseen := w.add(w.clock)
 		w.clock += w.options.Overlap.Milliseconds() / 2
 		w.polls()
-		if !w.found(unseen) {
-			t.Error("it was not found")
-		}
+		assert.True(t, w.found(unseen), "it was not found")
 	})
 	t.Run("the sweep itself sees the change", func(t *testing.T) {
 		w := begin(t, time.Time{})

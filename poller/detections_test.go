@@ -433,9 +433,7 @@ func TestWhatStartMeansIsCommittedAtTheFirstContact(t *testing.T) {
 			w.clock += 30 * 60_000
 			w.restart()
 			w.mustPoll()
-			if w.start > w.clock-30*60_000 {
-				t.Errorf("the start moved to %d", w.start)
-			}
+			assert.True(t, w.start <= w.clock-30*60_000, "the start moved to", w.start)
 			got := make(map[string]bool)
 			for _, e := range w.events {
 				got[e.Subject] = true
@@ -579,9 +577,7 @@ func TestASweepThatFailsDoesNotSlowWhatIsNew(t *testing.T) {
 	requests := 0
 	w.between = func() { requests++; w.failing = requests > 3 } // those of the poll are answered, the sweep's is not
 	w.mustPoll()
-	if !w.failing {
-		t.Fatal("there was no request of a sweep")
-	}
+	require.True(t, w.failing, "there was no request of a sweep")
 	w.between = func() {}
 	w.failing = false
 	late := w.add(w.clock - w.options.ReconcileEvery.Milliseconds() - 3600_000)
@@ -616,9 +612,7 @@ func TestPollsThatFail(t *testing.T) {
 		w.add(w.clock)
 		w.add(w.clock + 5)
 		assert.ErrorContains(t, w.poll(), "did not sort")
-		if len(w.events) > 0 {
-			t.Errorf("%d events", len(w.events))
-		}
+		assert.Empty(t, w.events, "events")
 	})
 	t.Run("an appliance that returns one detection a page is an error", func(t *testing.T) {
 		w := newWorld(t)
@@ -688,9 +682,7 @@ func TestADetectionIsTheSameWhetherOrNotItShowsWhenItWasCreated(t *testing.T) {
 	for _, timeless := range []bool{false, true, true, false, true} {
 		show(timeless)
 	}
-	if len(reused) > 0 {
-		t.Errorf("reported as reused: %+v", reused)
-	}
+	assert.Empty(t, reused, "reported as reused")
 	r = w.rows[r.id]
 	r.began += 1000 // it is another one, which shows it
 	delete(w.titles, fmt.Sprint(r.id))

@@ -39,9 +39,7 @@ func (s sameRecords) SearchRecords(ctx context.Context, search appliance.RecordS
 func wantOffsetIgnored(t *testing.T, err error, requests int) {
 	t.Helper()
 	assert.ErrorContains(t, err, "ignores offset")
-	if requests > 40 {
-		t.Errorf("%d requests were made", requests)
-	}
+	assert.True(t, requests <= 40, requests, "requests were made")
 }
 
 // limited is a context that ends a loop which the code does not end.
@@ -126,7 +124,5 @@ func TestARecordStoreThatIgnoresOffsetIsReportedAndTheStreamGoesOn(t *testing.T)
 		}
 	}
 	assert.Contains(t, said.String(), "ignores offset", "it is not reported", &said)
-	if w.requests > 1000 {
-		t.Errorf("%d requests were made", w.requests)
-	}
+	assert.True(t, w.requests <= 1000, w.requests, "requests were made")
 }

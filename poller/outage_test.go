@@ -129,9 +129,7 @@ func TestTheLagOfAStreamGrowsWhileItsPollsFail(t *testing.T) {
 		}
 		lag := func(p *poller.Poller) time.Duration {
 			progress, ok := p.Progress()
-			if !ok {
-				t.Error("there is no progress")
-			}
+			assert.True(t, ok, "there is no progress")
 			return progress.Behind
 		}
 		runDuring(t, outageBegins+10*time.Minute, func(all []*poller.Poller) {

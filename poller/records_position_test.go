@@ -70,9 +70,7 @@ func TestWhereAStreamOfRecordsBegins(t *testing.T) {
 			w.drain()
 			w.judge(true)
 			assert.Equal(t, len(w.arrived), c.first+1, "records arrived")
-			if w.requests > 2000 {
-				t.Errorf("it took %d requests", w.requests)
-			}
+			assert.True(t, w.requests <= 2000, "it took", w.requests, "requests")
 		})
 	}
 	t.Run("the beginning of a store that does not sort, or whose first record is too large", func(t *testing.T) {
@@ -183,9 +181,7 @@ func TestAnswersOfNodesWhoseClocksDiffer(t *testing.T) {
 		w.pass(time.Second)
 		w.mustPoll()
 	}
-	if w.requests > 300*6 {
-		t.Errorf("%d requests in 300 polls", w.requests)
-	}
+	assert.True(t, w.requests <= 300*6, w.requests, "requests in 300 polls")
 	w.drain()
 	w.judge(true)
 }

@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -19,9 +20,7 @@ func TestLookingAtAWindowAgain(t *testing.T) {
 		w.mustPoll()
 		late := w.store((w.clock - 20_000) * 1000)
 		w.mustPoll()
-		if w.arrived["i-1-"+late.id] > 0 {
-			t.Fatal("it arrived before its window was checked again")
-		}
+		require.True(t, w.arrived["i-1-"+late.id] == 0, "it arrived before its window was checked again")
 		w.drain()
 		w.judge(true)
 	})
@@ -37,9 +36,7 @@ func TestLookingAtAWindowAgain(t *testing.T) {
 			}
 		}
 		w.mustPoll()
-		if !stored {
-			t.Fatal("no window was read by a cursor")
-		}
+		require.True(t, stored, "no window was read by a cursor")
 		w.drain()
 		w.judge(true)
 	})
@@ -107,9 +104,7 @@ func TestLookingAtAWindowAgain(t *testing.T) {
 					failed++
 				}
 			}
-			if failed < 40 {
-				t.Errorf("%d of 60 polls failed with answers of %d", failed, status)
-			}
+			assert.True(t, failed >= 40, failed, "of 60 polls failed with answers of", status)
 			w.between, w.failing = func() {}, false
 			w.drain()
 			w.judge(true)
@@ -143,9 +138,7 @@ func TestLookingAtAWindowAgain(t *testing.T) {
 		w.drain()
 		w.store(w.clock * 1000)
 		w.drain()
-		if len(w.state.known) > 3 {
-			t.Errorf("%d entries are remembered", len(w.state.known))
-		}
+		assert.True(t, len(w.state.known) <= 3, len(w.state.known), "entries are remembered")
 	})
 }
 
@@ -166,9 +159,7 @@ func TestSecondLooksKeepUpWithManyWindows(t *testing.T) {
 		most = max(most, len(p.Lists))
 	}
 	// A window of half a second each, for a minute.
-	if most > 300 {
-		t.Errorf("%d lists are kept", most)
-	}
+	assert.True(t, most <= 300, most, "lists are kept")
 	w.drain()
 	w.judge(true)
 }

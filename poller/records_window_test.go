@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -52,9 +51,7 @@ func TestReadingAWindow(t *testing.T) {
 					t.Error("no cursor was used")
 				}
 				for _, s := range w.searches {
-					if s.Offset > 0 {
-						t.Error("a page was asked for by offset")
-					}
+					assert.True(t, s.Offset == 0, "a page was asked for by offset")
 				}
 			}},
 		{"a first batch smaller than was asked for is not the end", 60, func(w *recordWorld) { w.firstCap = 3 }, nil},
@@ -64,9 +61,7 @@ func TestReadingAWindow(t *testing.T) {
 		{"an appliance without cursors is read by offset, from the answer that showed it", 60,
 			func(w *recordWorld) { w.thirdParty, w.options.Window, w.options.PageSize = true, time.Minute, 100 },
 			func(t *testing.T, w *recordWorld) {
-				if w.requests > 10 {
-					t.Errorf("%d requests", w.requests)
-				}
+				assert.True(t, w.requests <= 10, w.requests, "requests")
 			}},
 		{"a third-party store is not asked for cursors", 60,
 			func(w *recordWorld) { w.options.Store = poller.StoreThirdParty },
@@ -130,9 +125,7 @@ func TestReadingAWindow(t *testing.T) {
 			func(w *recordWorld) {
 				w.refuseOver, w.options.PageSize, w.thirdParty = 3, 1000, true
 				w.options.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-					if text := a.Value.String(); strings.Contains(text, "keeps failing") {
-						t.Error(text)
-					}
+					assert.NotContains(t, a.Value.String(), "keeps failing")
 					return a
 				}}))
 			},
@@ -414,9 +407,7 @@ func TestAWindowIsNotReadBeforeItIsClosed(t *testing.T) {
 			w.lag = c.lag.Milliseconds()
 			latest := w.clock - w.lag - w.options.Delay.Milliseconds()
 			w.mustPoll()
-			if w.until > latest {
-				t.Errorf("records are read up to %d ms after the last closed moment", w.until-latest)
-			}
+			assert.True(t, w.until <= latest, "records are read up to", w.until-latest, "ms after the last closed moment")
 			// What is stored within the delay arrives, although no window is checked again.
 			w.store((w.clock - w.lag - w.options.Delay.Milliseconds() + 1) * 1000)
 			w.lag = 0

@@ -583,9 +583,7 @@ func TestAnUnreadableDetectionThatChangesBetweenTwoPagesHidesNoOther(t *testing.
 		w.touch(beside, w.clock)
 	}
 	w.mustPoll()
-	if client.pages < 2 {
-		t.Fatal("nothing changed between two pages")
-	}
+	require.True(t, client.pages >= 2, "nothing changed between two pages")
 	for _, e := range w.events {
 		if e.Subject == strconv.FormatInt(other.id, 10) {
 			return
@@ -618,9 +616,7 @@ func TestAStoreThatCannotSearchThePastIsAskedAFewTimes(t *testing.T) {
 		most = max(most, w.requests-before)
 		w.pass(time.Second)
 	}
-	if most > 20 {
-		t.Errorf("a poll made %d requests", most)
-	}
+	assert.True(t, most <= 20, "a poll made", most, "requests")
 }
 
 func TestARecordThatWasGivenUpArrivesIfTheSecondLookCanReadIt(t *testing.T) {

@@ -128,18 +128,14 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 				f.append(t, 41+i, 41+i)
 			}
 			attempts := f.attempted()
-			if attempts > 7*24*60*c.most {
-				t.Errorf("%d attempts in a week, want at most %d per minute", attempts, c.most)
-			}
+			assert.True(t, attempts <= 7*24*60*c.most, attempts, "attempts in a week, want at most", c.most, "per minute")
 			well.Store(true)
 			time.Sleep(10 * time.Minute)
 			stop()
 			f.expectDead(t, nil)
 			f.expectInAnyOrder(t, numbers(1, 40+7*24))
 			for size := range slices.Values(f.sizes) {
-				if size > 8 {
-					t.Errorf("a batch of %d events", size)
-				}
+				assert.True(t, size <= 8, "a batch of", size, "events")
 			}
 		})
 	}
@@ -416,9 +412,7 @@ func TestOnlyAFewEventsAreTriedIndividuallyIfTheTargetIsDown(t *testing.T) {
 				t.Errorf("%d events were tried individually at %s", n, at)
 			}
 		}
-		if most < 20 {
-			t.Errorf("at most %d events were tried individually", most)
-		}
+		assert.True(t, most >= 20, "at most", most, "events were tried individually")
 		if few := f.attempts / 60; few > 15 {
 			t.Errorf("%d requests in a minute", few)
 		}

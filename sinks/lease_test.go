@@ -14,6 +14,7 @@ import (
 	"ndrbridge/sinks"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/leasetest"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -102,9 +103,7 @@ func TestNothingIsSentBeforeThereIsALease(t *testing.T) {
 		stop := f.start()
 		defer stop()
 		pass(time.Hour)
-		if s.attempts > 0 {
-			t.Fatalf("%d sends without a lease", s.attempts)
-		}
+		require.True(t, s.attempts == 0, s.attempts, "sends without a lease")
 		l.Renew(clock.Now())
 		time.Sleep(time.Second) // the wait does not grow
 		synctest.Wait()

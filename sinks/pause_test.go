@@ -15,6 +15,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 )
 
 func TestPausedSinkDeliversNothingUntilResumed(t *testing.T) {
@@ -47,9 +48,7 @@ ndrbridge_sink_state{sink="lake"} %d
 		}
 		f.append(t, 7, 9)
 		pass(time.Hour)
-		if slices.Contains(f.accepted, "7") {
-			t.Errorf("accepted %v while it was paused", f.accepted)
-		}
+		assert.False(t, slices.Contains(f.accepted, "7"), "accepted", f.accepted, "while it was paused")
 		if s := f.runner.Status(); s.State != sinks.StatePaused || !s.Since.Equal(since) {
 			t.Errorf("status %+v, want paused since %v", s, since)
 		}

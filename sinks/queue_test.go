@@ -72,13 +72,9 @@ func TestCommitContinuesAfterCommitsThatMayHaveBeenWritten(t *testing.T) {
 			b := require.Value(q.next(t.Context()))(t)
 			b.entries[0].state, b.entries[0].record.Order = entryParked, "key"
 			for _, n := range test.lengths {
-				if err := q.commit(t.Context(), b, n, nil); !errors.Is(err, errCommit) {
-					t.Fatalf("a commit of %d: %v, want it to fail", n, err)
-				}
+				require.ErrorIs(t, q.commit(t.Context(), b, n, nil), errCommit, "a commit of", n)
 			}
-			if err := q.commit(t.Context(), b, 3, nil); err != nil {
-				t.Fatalf("the commit after these: %v", err)
-			}
+			require.NoError(t, q.commit(t.Context(), b, 3, nil), "the commit after these")
 			if cursor, err := store.Cursor(t.Context(), "lake"); err != nil || cursor != b.last().Seq {
 				t.Errorf("the cursor is at %d, want %d: %v", cursor, b.last().Seq, err)
 			}

@@ -204,9 +204,7 @@ func TestMembersAgreeWithADecoder(t *testing.T) {
 			require.NoError(t, json.Unmarshal([]byte(`"`+string(name)+`"`), &key))
 			want := require.Value(json.Marshal(object[key]))(t)
 			var v any
-			if err := json.Unmarshal(value, &v); err != nil {
-				t.Fatalf("%q of %s: %v", value, b, err)
-			}
+			require.NoError(t, json.Unmarshal(value, &v), string(value), "of", string(b))
 			if got, _ := json.Marshal(v); string(got) != string(want) {
 				t.Fatalf("%q is %s, want %s", key, got, want)
 			}

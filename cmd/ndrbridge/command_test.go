@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ndrbridge/configs"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -135,9 +136,7 @@ func TestCommands(t *testing.T) {
 				t.Errorf("exit %d, want %d\nstdout: %s\nwant: %s\nstderr: %s\nwant: %s", exit, c.exit, stdout, c.stdout, stderr, c.stderr)
 			}
 			for _, secret := range []string{"s3cret", "T0PS3CRET"} {
-				if strings.Contains(stdout+stderr, secret) {
-					t.Errorf("it prints a secret:\n%s%s", stdout, stderr)
-				}
+				assert.NotContains(t, stdout+stderr, secret, "it prints a secret", stdout, stderr)
 			}
 		})
 	}

@@ -54,12 +54,8 @@ func TestNewConfigurationsLoadAndTheirSinksOpen(t *testing.T) {
 				require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(file), secret[1]), []byte("0123456789abcdef0123456789abcdef"), 0o600))
 			}
 			config, err := configs.Load(source)
-			if err != nil {
-				t.Fatalf("%v\n%s", err, text)
-			}
-			if err := errors.Join(bridge.Try(t.Context(), config, "test")...); err != nil {
-				t.Errorf("%v\n%s", err, text)
-			}
+			require.NoError(t, err, string(text))
+			assert.NoError(t, errors.Join(bridge.Try(t.Context(), config, "test")...), string(text))
 		})
 	}
 }

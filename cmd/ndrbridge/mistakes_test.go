@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/locked"
 	"ndrbridge/test/require"
 )
@@ -129,9 +130,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		text := require.Value(os.ReadFile(area))(t)
 		mistakes := parseMistakes(string(text))
 		for _, m := range mistakes {
-			if seen[m.name] {
-				t.Errorf("%q is there twice", m.name)
-			}
+			assert.False(t, seen[m.name], m.name, "is there twice")
 			seen[m.name] = true
 			t.Run(strings.TrimSuffix(filepath.Base(area), ".txt")+"/"+m.name, func(t *testing.T) {
 				t.Parallel()

@@ -239,9 +239,7 @@ func TestEverySecretIsConfiguredInThisTest(t *testing.T) {
 		}
 	}
 	for _, key := range keysOfSecrets(t) {
-		if !there[key] {
-			t.Errorf("%s is not configured: no test says that it is shown nowhere", key)
-		}
+		assert.True(t, there[key], key, "is not configured: no test says that it is shown nowhere")
 	}
 }
 
@@ -447,9 +445,7 @@ func TestNoSecretIsShownForHostileServersOfACluster(t *testing.T) {
 		expectNone(t, "cluster init", out+errs, c.needles)
 		answered = strings.Contains(errs, "err_code=10052")
 	}
-	if !answered {
-		t.Error("no answer of JetStream")
-	}
+	assert.True(t, answered, "no answer of JetStream")
 }
 
 func TestNoSecretIsShownForConfigurationErrors(t *testing.T) {

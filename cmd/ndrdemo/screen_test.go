@@ -36,13 +36,9 @@ func TestScreen(t *testing.T) {
 		}
 	})
 	t.Run("it is caught up when no sink waits", func(t *testing.T) {
-		if r.caughtUp() {
-			t.Error("a sink waits, and the report says caught up")
-		}
+		assert.False(t, r.caughtUp(), "a sink waits, and the report says caught up")
 		r.sinks[1].waiting = 0
-		if !r.caughtUp() {
-			t.Error("no sink waits, and the report does not say caught up")
-		}
+		assert.True(t, r.caughtUp(), "no sink waits, and the report does not say caught up")
 	})
 	t.Run("three events are printed between two rows, without control characters", func(t *testing.T) {
 		e, err := transform.New(transform.Attributes{

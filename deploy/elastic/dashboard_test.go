@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -38,9 +39,7 @@ func TestDashboardIsComplete(t *testing.T) {
 		var o savedObject
 		decoder := json.NewDecoder(bytes.NewReader(line))
 		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&o); err != nil {
-			t.Fatalf("%v: %s", err, line)
-		}
+		require.NoError(t, decoder.Decode(&o), string(line))
 		objects, ids[o.Type+" "+o.ID] = append(objects, o), true
 		if o.MigrationVersion[o.Type] != newest[o.Type] || len(o.MigrationVersion) != 1 {
 			t.Errorf("%s has the version %v", o.ID, o.MigrationVersion)
@@ -92,9 +91,7 @@ func inside(t *testing.T, value any, visit func(name string, value any)) {
 			return
 		}
 		var decoded any
-		if err := json.Unmarshal([]byte(value), &decoded); err != nil {
-			t.Errorf("%v: %s", err, value)
-		}
+		assert.NoError(t, json.Unmarshal([]byte(value), &decoded), value)
 		inside(t, decoded, visit)
 	}
 }

@@ -85,9 +85,7 @@ func read(t testing.TB, file string, into any) {
 	text := require.Value(os.ReadFile(file))(t)
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(into); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
+	require.NoError(t, decoder.Decode(into), file)
 }
 
 // mapping returns the fields of a component template by their paths.
@@ -95,9 +93,7 @@ func mapping(t testing.TB, file string) map[string]field {
 	t.Helper()
 	var c component
 	read(t, file, &c)
-	if c.Template.Mappings.Dynamic {
-		t.Errorf("%s maps unknown fields", file)
-	}
+	assert.False(t, c.Template.Mappings.Dynamic, file, "maps unknown fields")
 	fields := make(map[string]field)
 	var add func(prefix string, properties map[string]field)
 	add = func(prefix string, properties map[string]field) {
@@ -162,9 +158,7 @@ func TestEveryFieldOfADocumentIsMapped(t *testing.T) {
 			if f.Type == "flattened" {
 				return
 			}
-			if mapped {
-				t.Errorf("%s: %s is an object", event, path)
-			}
+			assert.False(t, mapped, event, path, "is an object")
 			for name, member := range value {
 				walk(event, strings.TrimPrefix(path+"."+name, "."), member)
 			}
@@ -194,9 +188,7 @@ func records(t *testing.T) (all []presettest.Named) {
 		e := require.Value(encoder.Record("all", events.ParseRecord(r.JSON, false), time.UnixMilli(1)))(t)
 		all, types[r.Type] = append(all, presettest.Named{Name: r.Type, Event: e}), true
 	}
-	if len(types) < 4 {
-		t.Errorf("the appliance has records of only %d types", len(types))
-	}
+	assert.True(t, len(types) >= 4, "the appliance has records of only", len(types), "types")
 	return all
 }
 
@@ -271,9 +263,7 @@ func TestReadmeNamesEveryFile(t *testing.T) {
 			t.Fatalf("%s: %v", pattern, err)
 		}
 		for _, file := range files {
-			if !bytes.Contains(readme, []byte(file)) {
-				t.Errorf("%s is not in the README", file)
-			}
+			assert.True(t, bytes.Contains(readme, []byte(file)), file, "is not in the README")
 		}
 	}
 }

@@ -155,9 +155,7 @@ func TestEveryMetricIsUsedAndEveryNameExists(t *testing.T) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(metrics)) {
-		if !used[name] {
-			t.Errorf("%s is neither on the dashboard nor in a rule", name)
-		}
+		assert.True(t, used[name], name, "is neither on the dashboard nor in a rule")
 	}
 	documents := require.Value(docs.Read("../.."))(t)
 	for _, d := range documents {

@@ -65,9 +65,7 @@ func read(t *testing.T, name string) template {
 	t.Helper()
 	text := require.Value(os.ReadFile(name))(t)
 	var parsed template
-	if err := json.Unmarshal(text, &parsed); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	require.NoError(t, json.Unmarshal(text, &parsed), name)
 	parsed.text = string(text)
 	return parsed
 }
@@ -166,9 +164,7 @@ func TestStreamsDeclareWhatEventsCarry(t *testing.T) {
 		for _, c := range declared.Columns {
 			got[c.Name] = c.Type
 		}
-		if !maps.Equal(got, want) {
-			t.Errorf("%s declares %v, and events carry %v", stream, got, want)
-		}
+		assert.True(t, maps.Equal(got, want), stream, "declares", got, "and events carry", want)
 	}
 	for _, kind := range presettest.Events(t) {
 		members = nil
@@ -215,9 +211,7 @@ func TestTransformationsFillTheirTables(t *testing.T) {
 	assignment := regexp.MustCompile(`(?:^|, )(\w+) = `)
 	for _, flow := range r.Properties.DataFlows {
 		projection, ok := strings.CutPrefix(flow.TransformKQL, "source | project ")
-		if !ok {
-			t.Fatalf("%s: %s", flow.OutputStream, flow.TransformKQL)
-		}
+		require.True(t, ok, flow.OutputStream, flow.TransformKQL)
 		var made, want []string
 		for _, m := range assignment.FindAllStringSubmatch(projection, -1) {
 			made = append(made, m[1])
@@ -258,9 +252,7 @@ func TestTransformationsReadWhatEventsHold(t *testing.T) {
 			}
 		}
 	}
-	if checked < 25 {
-		t.Errorf("only %d paths", checked)
-	}
+	assert.True(t, checked >= 25, "only", checked, "paths")
 }
 
 // hold adds the paths of all members below at.

@@ -94,9 +94,7 @@ func readAddon(t testing.TB) *addon {
 				continue
 			}
 			e, err := compile(s.value)
-			if err != nil {
-				t.Fatalf("[%s] %s: %v", stanza, s.name, err)
-			}
+			require.NoError(t, err, "[", stanza, "]", s.name)
 			a.compiled[s.value] = e
 		}
 	}

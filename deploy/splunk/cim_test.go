@@ -104,9 +104,7 @@ func documents(t testing.TB) (all []document) {
 	t.Helper()
 	add := func(name string, e transform.Event, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, err, name)
 		all = append(all, document{name, sourceTypeOf(e), e.Structured()})
 	}
 	for _, name := range fixture.Names() {
@@ -236,13 +234,9 @@ func modelsOf(tags []string) (names []string) {
 func (a *addon) check(t *testing.T, d document) (fields, []string) {
 	t.Helper()
 	f, tags, err := a.search(d.raw, d.sourceType, true)
-	if err != nil {
-		t.Fatalf("%s: %v", d.name, err)
-	}
+	require.NoError(t, err, d.name)
 	without, tagsWithout, err := a.search(d.raw, d.sourceType, false)
-	if err != nil {
-		t.Fatalf("%s: %v", d.name, err)
-	}
+	require.NoError(t, err, d.name)
 	if !slices.Equal(tags, tagsWithout) {
 		t.Errorf("%s: tags %q, but %q if null is no text", d.name, tags, tagsWithout)
 	}
@@ -264,9 +258,7 @@ func (a *addon) check(t *testing.T, d document) (fields, []string) {
 	}
 	for _, field := range quantities {
 		for _, v := range without[field] {
-			if !quantity.MatchString(v) {
-				t.Errorf("%s: %s is %q, which is no number", d.name, field, v)
-			}
+			assert.True(t, quantity.MatchString(v), d.name, field, "is", v, "which is no number")
 		}
 	}
 	f["tag"] = tags
@@ -293,14 +285,10 @@ func TestEveryKindOfDocumentHasTheFieldsOfItsDataModels(t *testing.T) {
 		}
 	}
 	for name := range models {
-		if !covered[name] {
-			t.Errorf("no document belongs to %s", name)
-		}
+		assert.True(t, covered[name], "no document belongs to", name)
 	}
 	for name := range want {
-		if !seen[name] {
-			t.Errorf("there is no document %s", name)
-		}
+		assert.True(t, seen[name], "there is no document", name)
 	}
 }
 
@@ -371,9 +359,7 @@ func TestEverySourceTypeHasSettings(t *testing.T) {
 		}
 	}
 	for stanza := range props {
-		if !sourceTypes[stanza] {
-			t.Errorf("[%s] is no source type", stanza)
-		}
+		assert.True(t, sourceTypes[stanza], "[", stanza, "] is no source type")
 	}
 }
 

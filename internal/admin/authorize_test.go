@@ -44,9 +44,7 @@ func TestTheTokenForReadingChangesNothing(t *testing.T) {
 			checkProblem(t, answer, body, http.StatusForbidden, "the token of admin.read_token can only read: this requires the token of admin.token or admin.token_file")
 		})
 	}
-	if len(c.changes) > 0 {
-		t.Errorf("it changed %v", c.changes)
-	}
+	assert.Empty(t, c.changes, "it changed")
 	t.Run("the metrics can be read", func(t *testing.T) {
 		if answer, body := request(t, http.MethodGet, server.URL+"/metrics", "", readToken); answer.StatusCode != http.StatusOK {
 			t.Errorf("%d %s", answer.StatusCode, body)
@@ -158,9 +156,7 @@ func TestTheInterfaceOverTLS(t *testing.T) {
 
 	t.Run("the bridge's own client operates it", func(t *testing.T) {
 		client := require.Value(admin.NewOwnClient(address, "", files))(t)
-		if !client.IsBridge(t.Context()) {
-			t.Error("it is not taken for a bridge")
-		}
+		assert.True(t, client.IsBridge(t.Context()), "it is not taken for a bridge")
 		require.NoError(t, admin.API.PauseSink.Do(t.Context(), client, admin.OfSink{Sink: "lake"}))
 	})
 	t.Run("the bridge's own client refuses another certificate", func(t *testing.T) {

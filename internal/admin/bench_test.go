@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -33,9 +34,7 @@ func BenchmarkTail(b *testing.B) {
 		}
 		return nil
 	})
-	if !errors.Is(err, enough) {
-		b.Fatal(err)
-	}
+	require.ErrorIs(b, err, enough)
 }
 
 // BenchmarkDead measures a page of 100 dead letters of 2 KB with their bodies.

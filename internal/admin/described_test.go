@@ -15,6 +15,7 @@ import (
 
 	"ndrbridge/internal/admin"
 	described "ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -103,9 +104,7 @@ func checkLines(t testing.TB, d *described.Description, body []byte) {
 		if err == nil {
 			err = d.Component("VerifyLine").Validate(value)
 		}
-		if err != nil {
-			t.Errorf("the line %s: %v", line, err)
-		}
+		assert.NoError(t, err, "the line", string(line))
 	}
 }
 

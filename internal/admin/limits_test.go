@@ -140,9 +140,7 @@ func TestIdleBodiesKeepNoOthersOut(t *testing.T) {
 			}
 		}
 		line, err := bufio.NewReader(dial(t, address, signed(n))).ReadString('\n')
-		if !strings.HasPrefix(line, "HTTP/1.1 202 ") {
-			t.Errorf("request %d: %q (%v)", n+1, line, err)
-		}
+		assert.True(t, strings.HasPrefix(line, "HTTP/1.1 202 "), "request", n+1, line, err)
 	}
 }
 

@@ -140,9 +140,7 @@ func TestTailEnds(t *testing.T) {
 		go func() { done <- client.Tail(t.Context(), admin.From{}, ignore) }()
 		<-c.tailing
 		require.NoError(t, server.Config.Close())
-		if err := <-done; err == nil {
-			t.Error("no error")
-		}
+		assert.Error(t, <-done, "no error")
 		ended(t, c)
 	})
 	t.Run("with an error when the bridge ends it", func(t *testing.T) {

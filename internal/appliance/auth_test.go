@@ -104,7 +104,5 @@ func TestAKeyWithALineBreakIsReadAgain(t *testing.T) {
 		}
 	}
 	onDisk = right
-	if err := search(); err != nil {
-		t.Errorf("once it is corrected: %v", err)
-	}
+	assert.NoError(t, search(), "once it is corrected")
 }

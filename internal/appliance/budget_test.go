@@ -102,9 +102,7 @@ func TestWhoIsServedByABudget(t *testing.T) {
 						}
 						loans = append(loans, &got)
 					default:
-						if !s.waits {
-							t.Errorf("step %d waits", i)
-						}
+						assert.True(t, s.waits, "step", i, "waits")
 					}
 				}
 				stop()
@@ -200,9 +198,7 @@ func TestAppliancesThatDoNotAnswerKeepNoOtherWaiting(t *testing.T) {
 				var down sync.WaitGroup
 				for _, ask := range all {
 					down.Go(func() {
-						if err := ask(); err == nil {
-							t.Error("no error")
-						}
+						assert.Error(t, ask(), "no error")
 					})
 				}
 				synctest.Wait()
@@ -256,9 +252,7 @@ func TestAPageThatGrowsWaitsNoLongerThanARequestMayTake(t *testing.T) {
 		other.release()
 		// The next loan is of the size that the answer has shown.
 		require.NoError(t, c.borrow(t.Context(), &page))
-		if page.loan.n < int64(smallBody)*2 {
-			t.Errorf("the next loan is of %d bytes", page.loan.n)
-		}
+		assert.True(t, page.loan.n >= int64(smallBody)*2, "the next loan is of", page.loan.n, "bytes")
 		assert.NoError(t, c.SearchDetections(t.Context(), search, &page))
 	})
 }

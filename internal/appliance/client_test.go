@@ -52,9 +52,7 @@ func failureOf(t *testing.T, err error, hidden ...string) *Error {
 		t.Fatal("no error")
 	}
 	e, ok := errors.AsType[*Error](err)
-	if !ok {
-		t.Fatalf("%T is not an *Error: %v", err, err)
-	}
+	require.True(t, ok, err, "is not an *Error", err)
 	for _, secret := range append(hidden, testKey) {
 		if strings.Contains(err.Error(), secret) || strings.Contains(e.Excerpt, secret) {
 			t.Errorf("the error holds %q: %v", secret, err)

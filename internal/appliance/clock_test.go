@@ -225,9 +225,7 @@ func TestAClockThatIsSetIsFollowed(t *testing.T) {
 					if off, err := d.ask(t, c); err != nil || off.Abs() > 2*time.Second {
 						t.Fatalf("the time is off by %s: %v", off, err)
 					}
-					if len(d.requests) < agreeingDates {
-						t.Fatalf("it was believed after %d answers", len(d.requests))
-					}
+					require.True(t, len(d.requests) >= agreeingDates, "it was believed after", len(d.requests), "answers")
 				}
 				assert.Equal(t, len(d.requests), agreeingDates+2, "requests for 3 pages")
 				assert.Equal(t, strings.Join(reported, ", "), "0s true, "+fmt.Sprint(by)+" false", "reported")
@@ -275,9 +273,7 @@ func TestATimeThatCannotBeKnownIsAnError(t *testing.T) {
 					if !errors.Is(failureOf(t, err), test.want) {
 						t.Fatal(err)
 					}
-					if len(d.requests) > 3*(maxClockRequests+1) {
-						t.Fatalf("%d requests", len(d.requests))
-					}
+					require.True(t, len(d.requests) <= 3*(maxClockRequests+1), len(d.requests), "requests")
 				}
 			})
 		})
@@ -295,9 +291,7 @@ func TestATimeThatCannotBeKnownIsAnError(t *testing.T) {
 				if errors.Is(err, errDatesDisagree) {
 					break
 				}
-				if n > 3 {
-					t.Fatalf("after %d answers it is believed still", n)
-				}
+				require.True(t, n <= 3, "after", n, "answers it is believed still")
 			}
 			d.wrong = nil
 			if off, err := d.ask(t, c); err != nil || off.Abs() > 2*time.Second {

@@ -323,8 +323,6 @@ func TestATokenWithALineBreakIsRequestedAgain(t *testing.T) {
 			t.Errorf("%d calls: %v", cloud.calls, e)
 		}
 		cloud.answerToken = token(`tok9`)
-		if err := c.SearchDetections(t.Context(), anySearch, new(Page)); err != nil {
-			t.Errorf("once it is right: %v", err)
-		}
+		assert.NoError(t, c.SearchDetections(t.Context(), anySearch, new(Page)), "once it is right")
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 func TestBytesThatAreNotUTF8AreReplaced(t *testing.T) {
@@ -19,18 +20,14 @@ func TestBytesThatAreNotUTF8AreReplaced(t *testing.T) {
 		{Raw: []byte(`{"n` + "�" + `me":"` + "�" + `"}`), Repaired: true},
 	}
 	var page Page
-	if err := page.decodeArray([]byte(body)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, page.decodeArray([]byte(body)))
 	for i, o := range page.Objects {
 		if string(o.Raw) != string(want[i].Raw) || o.Repaired != want[i].Repaired {
 			t.Errorf("object %d is %q, repaired %t", i, o.Raw, o.Repaired)
 		}
 	}
 	assert.Equal(t, len(page.Objects), len(want), "objects")
-	if err := page.decodeObject([]byte("{\"t\":\"\xc3\"} ")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, page.decodeObject([]byte("{\"t\":\"\xc3\"} ")))
 	if o := page.Objects[0]; string(o.Raw) != "{\"t\":\"�\"}" || !o.Repaired {
 		t.Errorf("%q", o.Raw)
 	}
@@ -149,9 +146,7 @@ func BenchmarkPage(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := page.decodeArray(body); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, page.decodeArray(body))
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/objects, "µs/object")
 }

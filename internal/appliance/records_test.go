@@ -106,9 +106,7 @@ func TestRecordsAreUnchanged(t *testing.T) {
 		"a cursor": func() error { return c.NextRecords(t.Context(), "c", time.Minute, &page) },
 	} {
 		body = " {\"cursor\":\"next\xff\",\"records\" : [" + want[0] + " , " + want[1] + ",{\"t\":\"\xe9\"},{}]\n} "
-		if err := call(); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, call(), name)
 		if len(page.Objects) != len(want) || page.Date.UnixMilli() != 784111777000 {
 			t.Fatalf("%s: %d records of %s", name, len(page.Objects), page.Date)
 		}

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 func TestVersionsAreComparedByNumber(t *testing.T) {
@@ -22,13 +23,9 @@ func TestVersionsAreComparedByNumber(t *testing.T) {
 		{"8.9.9.99999", "9.3", -1},
 	} {
 		v, err := parseVersion(test.v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		w, err := parseVersion(test.w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		assert.Equal(t, v.Compare(w), test.want, v, "and", w)
 	}
 	assert.Equal(t, (Version{9, 3}).String(), "9.3")

@@ -126,9 +126,7 @@ func FuzzScan(f *testing.F) {
 			names, values = append(names, string(name)), append(values, value)
 		}
 		for _, value := range slices.Concat(elements, values) {
-			if !json.Valid(value) {
-				t.Fatalf("%q: %q is not a value", b, value)
-			}
+			require.True(t, json.Valid(value), string(b), string(value), "is not a value")
 		}
 		if !json.Valid(b) {
 			return
@@ -137,9 +135,7 @@ func FuzzScan(f *testing.F) {
 			t.Fatalf("%q: elements %q, want %q", b, elements, want)
 		}
 		wantNames, wantValues := decodedMembers(t, b)
-		if !slices.EqualFunc(values, wantValues, bytes.Equal) {
-			t.Fatalf("%q: values %q, want %q", b, values, wantValues)
-		}
+		require.True(t, slices.EqualFunc(values, wantValues, bytes.Equal), string(b), "values", values, "want", wantValues)
 		for i, name := range names {
 			var text string
 			if err := json.Unmarshal([]byte(`"`+name+`"`), &text); err != nil || text != wantNames[i] {

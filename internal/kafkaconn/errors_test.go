@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/test/assert"
 )
 
 // codes holds the error codes that are not transient, with the names of another client.
@@ -49,9 +50,7 @@ func TestEveryErrorCodeHasAClass(t *testing.T) {
 	listed := map[int16]bool{0: true}
 	for _, group := range codes {
 		for _, code := range group.errs {
-			if listed[code.Code] {
-				t.Errorf("%s is listed twice", code.Message)
-			}
+			assert.False(t, listed[code.Code], code.Message, "is listed twice")
 			listed[code.Code] = true
 			err := (&Dialer{}).ErrorOfProduce(code.Code, "the broker's words", "topic x")
 			if err.Class != group.class {

@@ -120,9 +120,7 @@ func TestTheEndOfALeaseResetsItsConnections(t *testing.T) {
 			if n, err := written(); n == large || !errors.Is(err, lease.ErrExpired) {
 				t.Errorf("the blocked write returns %d, %v", n, err)
 			}
-			if n := isReset(t, busyPeer); n >= large-1 {
-				t.Error("all of it arrived")
-			}
+			assert.True(t, isReset(t, busyPeer) < large-1, "all of it arrived")
 			isReset(t, idlePeer)
 		})
 	}
@@ -138,9 +136,7 @@ func TestAProcessStoppedInTheMiddleOfAWriteWritesNoMore(t *testing.T) {
 	if n, err := written(); n == large || !errors.Is(err, lease.ErrExpired) {
 		t.Errorf("the write returns %d, %v", n, err)
 	}
-	if received >= large-1 {
-		t.Error("all of it arrived")
-	}
+	assert.True(t, received < large-1, "all of it arrived")
 }
 
 // pausing is a connection whose process is stopped after each Write.
@@ -179,9 +175,7 @@ func TestAConnectionClosedWithoutALeaseIsReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Stop(term)
-	if err := conn.Close(); err != nil {
-		t.Errorf("Close returns %v", err)
-	}
+	assert.NoError(t, conn.Close(), "Close returns")
 	isReset(t, far)
 }
 
@@ -327,17 +321,13 @@ func TestNothingIsRequestedWithoutALease(t *testing.T) {
 			<-inBody
 			clock.Advance(term)
 			close(proceed)
-			if err := <-failed; err == nil {
-				t.Error("a request has an answer although the lease ended during its body")
-			}
+			assert.Error(t, <-failed, "a request has an answer although the lease ended during its body")
 			assert.ErrorIs(t, post(""), lease.ErrExpired, "a request without a lease")
 			if len(complete) > 0 {
 				t.Error("a request arrived without a lease")
 			}
 			l.Renew(clock.Now())
-			if err := post(""); err != nil {
-				t.Errorf("a request after a renewal: %v", err)
-			}
+			assert.NoError(t, post(""), "a request after a renewal")
 		})
 	}
 }

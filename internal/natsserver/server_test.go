@@ -335,9 +335,7 @@ func TestALogIsStored(t *testing.T) {
 	})
 	defer storage.Close()
 	await(t, func() error { _, _, err := storage.Generation(t.Context(), 1, true); return err })
-	if warnings := storage.Warnings(); len(warnings) > 0 {
-		t.Error(warnings)
-	}
+	assert.Empty(t, storage.Warnings())
 }
 
 func TestAFullStoreRefusesMessages(t *testing.T) {
@@ -426,7 +424,5 @@ func TestCloseLeaksNoGoroutines(t *testing.T) {
 
 func TestCloseIsBounded(t *testing.T) {
 	s := &Server{end: func() {}, ended: make(chan struct{})}
-	if err := closeIn(s, 10*time.Millisecond); err == nil {
-		t.Error("it returned no error")
-	}
+	assert.Error(t, closeIn(s, 10*time.Millisecond), "it returned no error")
 }

@@ -49,9 +49,7 @@ func TestReconnect(t *testing.T) {
 		}
 		stop()
 		<-disconnected
-		if err := c.Publish("a", nil); err == nil {
-			t.Error("a message was buffered while there was no connection")
-		}
+		assert.Error(t, c.Publish("a", nil), "a message was buffered while there was no connection")
 		defer start()()
 		<-reconnected
 		require.NoError(t, c.Publish("a", []byte("x")))

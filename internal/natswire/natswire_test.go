@@ -2,7 +2,6 @@ package natswire
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 // pieces reads a text in pieces of changing sizes.
@@ -68,9 +68,7 @@ func TestWellFormedDataIsUnchanged(t *testing.T) {
 			p := make([]byte, rapid.IntRange(1, 60).Draw(t, "asked for"))
 			n, err := c.Read(p)
 			if got = append(got, p[:n]...); err != nil {
-				if !errors.Is(err, io.EOF) {
-					t.Fatal(err)
-				}
+				require.ErrorIs(t, err, io.EOF)
 				break
 			}
 		}
@@ -116,8 +114,6 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("HMSG a 1 r 12 12\r\nNATS/1.0\r\n\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		n, err := io.Copy(io.Discard, reading(string(text), []int{3, 1, 100}, Options{MaxMessage: 50, Cut: true}))
-		if n > int64(len(text))+100 {
-			t.Errorf("%d bytes of %d, %v", n, len(text), err)
-		}
+		assert.True(t, n <= int64(len(text))+100, n, "bytes of", len(text), err)
 	})
 }

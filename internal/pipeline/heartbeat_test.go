@@ -89,9 +89,7 @@ func TestHeartbeat(t *testing.T) {
 			defer store.Close()
 			p.parts.start(t.Context(), p.newHeartbeat(0))
 			synctest.Wait()
-			if len(p.parts.of("events.heartbeat")) > 0 {
-				t.Error("it has not ended by itself")
-			}
+			assert.Empty(t, p.parts.of("events.heartbeat"), "it has not ended by itself")
 		})
 	})
 }

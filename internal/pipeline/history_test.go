@@ -216,9 +216,7 @@ func TestHistoryCoversAnHour(t *testing.T) {
 			} {
 				assert.Equal(t, n, 240, "samples")
 			}
-			if !h.Until.Equal(s.options.Started.Add(90 * time.Minute)) {
-				t.Errorf("until %v", h.Until)
-			}
+			assert.True(t, h.Until.Equal(s.options.Started.Add(90*time.Minute)), "until", h.Until)
 		})
 	})
 }

@@ -33,9 +33,7 @@ func TestDeadLetterMetrics(t *testing.T) {
 				}
 			}
 		}
-		if !maps.Equal(got, want) {
-			t.Errorf("metrics %v, want %v", got, want)
-		}
+		assert.True(t, maps.Equal(got, want), "metrics", got, "want", want)
 	}
 	t.Run("of a sink and of sources that have none, too", func(t *testing.T) {
 		expectDeadLetters(t, map[string]float64{"": 0, "soc": 0})

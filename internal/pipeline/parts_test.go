@@ -13,9 +13,7 @@ import (
 // endAll stops parts that end when they are asked to.
 func endAll(t *testing.T, ps *partSet) {
 	t.Helper()
-	if left := sortedNames(stopParts(context.Background(), ps.all(), NewStop(time.Minute))); len(left) > 0 {
-		t.Errorf("%q have not ended", left)
-	}
+	assert.Empty(t, sortedNames(stopParts(context.Background(), ps.all(), NewStop(time.Minute))), "have not ended")
 }
 
 func TestStop(t *testing.T) {

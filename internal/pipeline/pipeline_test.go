@@ -116,9 +116,7 @@ func (r *running) end(t *testing.T) error {
 	t.Helper()
 	stopped := <-r.ended
 	r.Close(stopped)
-	if len(stopped.Left) > 0 {
-		t.Errorf("%q were abandoned", stopped.Left)
-	}
+	assert.Empty(t, stopped.Left, "were abandoned")
 	return r.Err()
 }
 

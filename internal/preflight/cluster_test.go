@@ -17,6 +17,7 @@ import (
 	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/lease"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
@@ -103,9 +104,7 @@ func TestCheckCluster(t *testing.T) {
 			for _, want := range test.want {
 				findingtest.Expect(t, found, want)
 			}
-			if strings.Contains(findingtest.Lines(found), "sesame") {
-				t.Errorf("a secret is shown:\n%s", findingtest.Lines(found))
-			}
+			assert.NotContains(t, findingtest.Lines(found), "sesame", "a secret is shown")
 			if again := ofCluster(t, keys); findingtest.Lines(again) != findingtest.Lines(found) {
 				t.Errorf("the check changed something: now it finds\n%s\nand before\n%s", findingtest.Lines(again), findingtest.Lines(found))
 			}
@@ -175,9 +174,7 @@ func TestCheckAndStartAgree(t *testing.T) {
 			i := slices.IndexFunc(ofCluster(t, `replicas: 1, nats: {url: "nats://`+s.Addr().String()+`"}`), func(f finding.Finding) bool {
 				return f.Step == test.step && f.Result == finding.Failed && f.Detail+": "+f.Advice == err.Error()
 			})
-			if i < 0 {
-				t.Errorf("the check does not find: %v", err)
-			}
+			assert.True(t, i >= 0, "the check does not find", err)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"ndrbridge/internal/tickets"
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 func pointer(s string) *string { return &s }
@@ -45,9 +46,7 @@ func TestCommandsAreChecked(t *testing.T) {
 				return
 			}
 			var wrong *tickets.FieldError
-			if !errors.As(err, &wrong) {
-				t.Fatalf("%v is not a FieldError", err)
-			}
+			require.True(t, errors.As(err, &wrong), err, "is not a FieldError")
 			if field := strings.TrimPrefix(c.field, "-"); wrong.Field != field || !slices.Equal(wrong.Allowed, c.allowed) {
 				t.Errorf("%+v, want the field %q with %q", wrong, field, c.allowed)
 			}

@@ -13,6 +13,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/tickets"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -51,9 +52,7 @@ func TestAWriterReportsThatTheJournalHasNoSpaceForItsAnswers(t *testing.T) {
 		if done := int(stats.Commands.Done); done < 10 || done == commands || int(patches.Load()) != done {
 			t.Errorf("%d of %d commands were carried out, with %d requests", done, commands, patches.Load())
 		}
-		if stats.Bytes > 80<<10 {
-			t.Errorf("the journal holds %d bytes", stats.Bytes)
-		}
+		assert.True(t, stats.Bytes <= 80<<10, "the journal holds", stats.Bytes, "bytes")
 		for range 20 { // the sink catches up
 			stats := require.Value(store.Stats(t.Context()))(t)
 			require.NoError(t, store.CommitDelivery(t.Context(), checkpoint.Delivery{Sink: "lake", Expect: stats.Sinks["lake"].Cursor, Cursor: stats.Last}))

@@ -148,9 +148,7 @@ func TestEventIsOneLine(t *testing.T) {
 			if _, data, _ := strings.Cut(line, `"data":`); data != test.want+"}" {
 				t.Errorf("data %s, want %s", data, test.want)
 			}
-			if !json.Valid([]byte(line)) {
-				t.Errorf("not JSON: %s", line)
-			}
+			assert.True(t, json.Valid([]byte(line)), "not JSON", line)
 		})
 	}
 }
@@ -205,9 +203,7 @@ func TestStandardOutput(t *testing.T) {
 		w.Close()
 		scanner := bufio.NewScanner(r)
 		for range 2 {
-			if !scanner.Scan() {
-				t.Error("a line is missing")
-			}
+			assert.True(t, scanner.Scan(), "a line is missing")
 		}
 	})
 }

@@ -29,9 +29,7 @@ func failures(t *testing.T, s *Sink, events []transform.Event) failure.EventErro
 	t.Helper()
 	err := s.Send(t.Context(), events)
 	each, ok := errors.AsType[failure.EventErrors](err)
-	if !ok {
-		t.Fatalf("no errors of events: %v", err)
-	}
+	require.True(t, ok, "no errors of events", err)
 	return each
 }
 
@@ -208,9 +206,7 @@ func TestTLS(t *testing.T) {
 	certificate, pool := sinktest.Certificate(t)
 	c := startCluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}}))
 	options := Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool}}
-	if err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0)); err != nil {
-		t.Errorf("with the right authority: %v", err)
-	}
+	assert.NoError(t, open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0)), "with the right authority")
 	options.SASL = &kafkaconn.SASL{Mechanism: "plain", Username: "ana", Password: "correct-horse"}
 	options.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
 	err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0))
@@ -234,9 +230,7 @@ func TestMissingTopic(t *testing.T) {
 			}
 		}
 		require.NoError(t, c.CreateTopic("missing", 2, nil))
-		if err := s.Send(t.Context(), events); err != nil {
-			t.Errorf("once it exists: %v", err)
-		}
+		assert.NoError(t, s.Send(t.Context(), events), "once it exists")
 	})
 	for name, create := range map[string]*CreateTopic{"": nil, " if it may not be created": {Replication: 9}} {
 		t.Run("does not affect the events of other topics"+name, func(t *testing.T) {
@@ -281,9 +275,7 @@ func TestLeaderMoves(t *testing.T) {
 	if class, _ := failure.ClassOf(err); err == nil || class != failure.Transient {
 		t.Fatalf("class %s: %v", class, err)
 	}
-	if err := s.Send(t.Context(), events[6:]); err != nil {
-		t.Errorf("at the second attempt: %v", err)
-	}
+	assert.NoError(t, s.Send(t.Context(), events[6:]), "at the second attempt")
 	if got, err := c.events(); err != nil || len(got) != len(events) {
 		t.Errorf("%d events, %v", len(got), err)
 	}
@@ -420,7 +412,5 @@ func TestBrokerThatRequiresACertificateHalts(t *testing.T) {
 		t.Errorf("class %s: %v", class, err)
 	}
 	s = open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{certificate}}})
-	if err := s.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
-		t.Errorf("with a certificate: %v", err)
-	}
+	assert.NoError(t, s.Send(t.Context(), sinktest.Events(1, 1, 0)), "with a certificate")
 }

@@ -53,9 +53,7 @@ func TestEveryJetStreamErrorCodeHasAClass(t *testing.T) {
 	listed := map[server.ErrorIdentifier]bool{}
 	for _, group := range codes {
 		for _, code := range group.codes {
-			if listed[code] {
-				t.Errorf("code %d is listed twice", code)
-			}
+			assert.False(t, listed[code], "code", code, "is listed twice")
 			listed[code] = true
 			answer := fmt.Sprintf(`{"error":{"code":%d,"err_code":%d,"description":"the server's words"},"stream":"NDR","seq":0}`, server.ApiErrors[code].Code, code)
 			err := readAck("NDR", &nats.Msg{Data: []byte(answer)}, redact.New("s3same").Hide)

@@ -60,9 +60,7 @@ func TestAdvertisedServersAreNotContacted(t *testing.T) {
 	}
 	defer l.Close()
 	sink := open(t, Options{URL: "nats://" + address, Subject: "x", Username: "ana", Password: "correct-horse", Timeout: 2 * time.Second})
-	if err := sink.Send(t.Context(), sinktest.Events(3, 3, 0)); err == nil {
-		t.Error("the events are reported as delivered")
-	}
+	assert.Error(t, sink.Send(t.Context(), sinktest.Events(3, 3, 0)), "the events are reported as delivered")
 	assert.Equal(t, server.Accepted(), 1, "connections")
 	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(50 * time.Millisecond)) // any connection waits already
 	if _, err := l.Accept(); err == nil {

@@ -181,9 +181,7 @@ func TestStreams(t *testing.T) {
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 		batch := append(sinktest.Events(4, 4, 400), sinktest.Events(1, 1, 3000)...)
 		each, ok := errors.AsType[failure.EventErrors](sink.Send(t.Context(), batch))
-		if !ok {
-			t.Fatal("no errors of events")
-		}
+		require.True(t, ok, "no errors of events")
 		for i, err := range each {
 			if class, _ := failure.ClassOf(err); (err != nil) != (i == 4) || i == 4 && class != failure.Rejected {
 				t.Errorf("event %d: class %s: %v", i, class, err)

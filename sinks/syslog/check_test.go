@@ -9,6 +9,7 @@ import (
 
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/sinktest"
@@ -57,7 +58,5 @@ func TestCheckExplainsEachStep(t *testing.T) {
 			}
 		})
 	}
-	if got := append(plain.all(), datagrams.all()...); len(got) > 0 {
-		t.Errorf("the check sent %d messages", len(got))
-	}
+	assert.Empty(t, append(plain.all(), datagrams.all()...), "the check sent … messages")
 }

@@ -46,9 +46,7 @@ func TestNothingIsAcknowledgedOnAConnectionThatHasEnded(t *testing.T) {
 	if _, err := c.Write([]byte("message")); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.acknowledged(t.Context()); err != nil {
-		t.Errorf("on a connection that stands: %v", err)
-	}
+	assert.NoError(t, c.acknowledged(t.Context()), "on a connection that stands")
 	answered := &conn{Conn: dialled, raw: c.raw, ended: make(chan struct{}), reason: errors.New("it answered")}
 	close(answered.ended)
 	for range 100 { // either event may come first

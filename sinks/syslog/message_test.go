@@ -98,9 +98,7 @@ func FuzzMessage(f *testing.F) {
 		m := message{names: " " + printable(host, maxHostname) + " ndrbridge - "}
 		text := m.append(nil, e)
 		parsed, err := rfc5424.NewParser().Parse(text)
-		if err != nil {
-			t.Fatalf("%v: %q", err, text)
-		}
+		require.NoError(t, err, string(text))
 		got := parsed.(*rfc5424.SyslogMessage)
 		data := (*got.StructuredData)[structuredData]
 		for name, want := range map[string]string{"id": id, "source": source, "type": kind} {

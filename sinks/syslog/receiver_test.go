@@ -478,9 +478,7 @@ func TestNoDatagramIsSentWithoutALease(t *testing.T) {
 	events := sinktest.Events(3, 1, 200)
 	require.NoError(t, s.Send(t.Context(), events[:1]))
 	clock.Stop(term)
-	if err := s.Send(t.Context(), events[1:2]); err == nil {
-		t.Error("no error without a lease")
-	}
+	assert.Error(t, s.Send(t.Context(), events[1:2]), "no error without a lease")
 	l.Renew(clock.Now())
 	require.NoError(t, s.Send(t.Context(), events[2:]))
 	if got := r.ids(); len(got) != 2 || got[1] != events[2].ID {

@@ -213,9 +213,7 @@ func TestMessagesAreNotGivenUpForTheEndsOfLeases(t *testing.T) {
 		l.Renew(clock.Now())
 		retry(t, s, events[1:])
 	}
-	if strings.Contains(text.String(), "they are not sent again") {
-		t.Errorf("the log is %s", text.String())
-	}
+	assert.NotContains(t, text.String(), "they are not sent again", "the log is")
 }
 
 // A receiver that reads nothing while its buffers are full takes no events.

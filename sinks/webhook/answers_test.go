@@ -43,9 +43,7 @@ func TestEveryStatusHasItsClass(t *testing.T) {
 		})
 		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
 		if status < 300 {
-			if err != nil {
-				t.Errorf("%d: %v", status, err)
-			}
+			assert.NoError(t, err, status)
 			continue
 		}
 		if err == nil {
@@ -59,9 +57,7 @@ func TestEveryStatusHasItsClass(t *testing.T) {
 			t.Errorf("%d has the scope %q", status, scope)
 		}
 		assert.Contains(t, err.Error(), fmt.Sprint(status), status, "is not in the error", err)
-		if strings.Contains(err.Error(), secret) {
-			t.Errorf("%d: the error shows a secret: %v", status, err)
-		}
+		assert.NotContains(t, err.Error(), secret, status, "the error shows a secret", err)
 	}
 	assert.Equal(t, r.connections(), 1, "connections for 400 answers")
 }
@@ -80,9 +76,7 @@ func TestAnInformationalAnswerIsNotFinal(t *testing.T) {
 			continue // is final
 		}
 		answer += "HTTP/1.1 204 No Content\r\n\r\n"
-		if err := s.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
-			t.Errorf("%d, then 204: %v", status, err)
-		}
+		assert.NoError(t, s.Send(t.Context(), sinktest.Events(1, 1, 0)), status, "then 204")
 	}
 }
 

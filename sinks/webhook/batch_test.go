@@ -91,9 +91,7 @@ func TestBatchesOfDocumentsStayWithinTheLimitOfABody(t *testing.T) {
 			events := documents(10, test.options.Format, size)
 			events[4] = documents(1, test.options.Format, limit)[0]
 			each, ok := open(t, test.options).Send(t.Context(), events).(failure.EventErrors)
-			if !ok {
-				t.Fatal("no error for the document that does not fit")
-			}
+			require.True(t, ok, "no error for the document that does not fit")
 			for i, err := range each {
 				if class, _ := failure.ClassOf(err); (err != nil && class == failure.Rejected) != (i == 4) {
 					t.Errorf("event %d: %v", i, err)
@@ -104,9 +102,7 @@ func TestBatchesOfDocumentsStayWithinTheLimitOfABody(t *testing.T) {
 				t.Errorf("%d requests", len(got))
 			}
 			for _, p := range got {
-				if len(p.body) > limit {
-					t.Errorf("a body of %d bytes", len(p.body))
-				}
+				assert.True(t, len(p.body) <= limit, "a body of", len(p.body), "bytes")
 			}
 		})
 	}

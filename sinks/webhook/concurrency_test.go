@@ -149,9 +149,7 @@ func TestOrderOfAKeyHoldsWhateverFails(t *testing.T) {
 
 		_, most, taken := w.counts()
 		require.Equal(t, w.overlap, "", "two requests with key … at once")
-		if most > max(1, concurrency) {
-			t.Fatalf("%d requests at once", most)
-		}
+		require.True(t, most <= max(1, concurrency), most, "requests at once")
 		if (err == nil) != (len(failures) == 0) {
 			t.Fatalf("%d failing events, and the error is %v", len(failures), err)
 		}
@@ -241,9 +239,7 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 		for i, err := range each {
 			if err == nil {
 				acknowledged++
-				if !slices.Contains(taken, events[i].ID) {
-					t.Errorf("event %d is said to have arrived", i)
-				}
+				assert.True(t, slices.Contains(taken, events[i].ID), "event", i, "is said to have arrived")
 			}
 		}
 		if acknowledged != len(taken) {
@@ -272,9 +268,7 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 				case 7 + n/2:
 					assert.ErrorIs(t, err, failure.ErrNotTried, "the event behind it")
 				default:
-					if err != nil {
-						t.Errorf("event %d: %v", i, err)
-					}
+					assert.NoError(t, err, "event", i)
 				}
 			}
 		})

@@ -128,9 +128,7 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 	t.Run("what an answer shows is remembered though the next request fails", func(t *testing.T) {
 		o, _, memory, sink := remembering(t, ticketPreset{}.preset())
 		o.down = "comment"
-		if err := sink.Send(t.Context(), []transform.Event{first, second}); err == nil {
-			t.Error("no error")
-		}
+		assert.Error(t, sink.Send(t.Context(), []transform.Event{first, second}), "no error")
 		known, err := memory.Store.RecallSink(t.Context(), memory.Sink, []string{webhook.DetectionKey(first)})
 		if err != nil || string(known[0]) != "T1" {
 			t.Errorf("%q, %v", known, err)

@@ -125,9 +125,7 @@ func TestAPresetsRequestsFollowOneAnother(t *testing.T) {
 				return
 			}
 			each, ok := errors.AsType[failure.EventErrors](err)
-			if !ok {
-				t.Fatalf("no result for each event: %v", err)
-			}
+			require.True(t, ok, "no result for each event", err)
 			if got := deadLetters(each); got != test.results {
 				t.Errorf("results %s, want %s: %v", got, test.results, err)
 			}
@@ -279,9 +277,7 @@ func TestPartsOfALargeBatchHaveTheirOwnResults(t *testing.T) {
 			}
 			err := open(t, webhook.Options{URL: s.URL, Preset: lines{}.preset(), Concurrency: 8}).Send(t.Context(), sent)
 			each, ok := errors.AsType[failure.EventErrors](err)
-			if !ok {
-				t.Fatalf("no result for each event: %v", err)
-			}
+			require.True(t, ok, "no result for each event", err)
 			if got := deadLetters(each); got != test.results {
 				t.Errorf("results %s, want %s: %v", got, test.results, err)
 			}

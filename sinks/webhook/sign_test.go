@@ -13,6 +13,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/render"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
@@ -136,9 +137,7 @@ func TestTheIDOfAMessageIsThatOfItsEvents(t *testing.T) {
 			seen := make(map[string]bool)
 			for _, events := range [][]transform.Event{events[:1], events[1:2], again, twice, source[:1], source[1:]} {
 				id := send(events)
-				if seen[id] {
-					t.Errorf("%s is the id of two messages", id)
-				}
+				assert.False(t, seen[id], id, "is the id of two messages")
 				seen[id] = true
 			}
 			if mode == transform.Batch {

@@ -118,9 +118,7 @@ func TestWhatIsTooLargeIsRejectedWithoutBeingSent(t *testing.T) {
 				t.Errorf("%d requests", got)
 			}
 			for _, p := range received() {
-				if len(p.body) > 2000 {
-					t.Errorf("a body of %d bytes was sent", len(p.body))
-				}
+				assert.True(t, len(p.body) <= 2000, "a body of", len(p.body), "bytes was sent")
 			}
 		})
 	}
@@ -150,9 +148,7 @@ func TestWhatIsTooLargeIsRejectedWithoutBeingSent(t *testing.T) {
 		if want := "the header field ce-subject has 9014 bytes; servers accept at most 8192"; err == nil || !strings.Contains(err.Error(), want) || len(received()) != 0 {
 			t.Errorf("error %v, %d requests", err, len(received()))
 		}
-		if err := open(t, webhook.Options{URL: url}).Send(t.Context(), []transform.Event{e}); err != nil {
-			t.Errorf("in structured mode: %v", err)
-		}
+		assert.NoError(t, open(t, webhook.Options{URL: url}).Send(t.Context(), []transform.Event{e}), "in structured mode")
 	})
 }
 

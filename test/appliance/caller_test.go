@@ -127,9 +127,7 @@ func (c *caller) search(body string) []int64 {
 func idsOf(t *testing.T, body string) []int64 {
 	t.Helper()
 	var rows []struct{ ID int64 }
-	if err := json.Unmarshal([]byte(body), &rows); err != nil {
-		t.Fatalf("%v: %.200s", err, body)
-	}
+	require.NoError(t, json.Unmarshal([]byte(body), &rows), body)
 	ids := make([]int64, len(rows))
 	for i, row := range rows {
 		ids[i] = row.ID

@@ -94,9 +94,7 @@ func decodedList(t *testing.T, text string) (objects []map[string]any) {
 
 func decoded(t *testing.T, text string) (object map[string]any) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(text), &object); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &object), text)
 	return object
 }
 

@@ -41,9 +41,7 @@ func TestTheSeedDecidesALife(t *testing.T) {
 			t.Fatalf("version %d is\n%s\nthen\n%s", i, first[i].JSON, again[i].JSON)
 		}
 	}
-	if bytes.Equal(first[0].JSON, other[0].JSON) {
-		t.Error("two seeds, one life")
-	}
+	assert.False(t, bytes.Equal(first[0].JSON, other[0].JSON), "two seeds, one life")
 }
 
 func TestALifeHoldsWhatTheRatesSay(t *testing.T) {

@@ -62,9 +62,7 @@ func TestModel(t *testing.T) {
 	t.Run("an update of a version that is not visible changes nothing", func(t *testing.T) {
 		a := standin.New(standin.Options{Now: still})
 		v := a.AddMany(1)[0]
-		if err := a.Update(func(d *standin.Detection) { d.Title = "new" }, v.ID, 999); err == nil {
-			t.Error("there is no error")
-		}
+		assert.Error(t, a.Update(func(d *standin.Detection) { d.Title = "new" }, v.ID, 999), "there is no error")
 		assert.Equal(t, len(a.History()), 1, "the history holds … versions")
 	})
 	t.Run("the history keeps versions in their order", func(t *testing.T) {
@@ -164,9 +162,7 @@ func TestGeneratedDetections(t *testing.T) {
 		bytesOfAll += len(v.JSON)
 		if d.RiskScore == nil {
 			perf++
-			if !slices.Contains(v.Categories, "perf") {
-				t.Errorf("%s has no risk_score", v.Type)
-			}
+			assert.True(t, slices.Contains(v.Categories, "perf"), v.Type, "has no risk_score")
 		}
 		if v.ID > 1<<32 {
 			above32++
@@ -201,7 +197,5 @@ func TestGeneratedDetections(t *testing.T) {
 			t.Errorf("%s: %d of %d", name, count, n)
 		}
 	}
-	if len(types) < 15 {
-		t.Errorf("there are %d types", len(types))
-	}
+	assert.True(t, len(types) >= 15, "there are", len(types), "types")
 }

@@ -86,9 +86,7 @@ func TestPatchesAreKeptInTheirOrder(t *testing.T) {
 	t.Run("a run without history keeps none", func(t *testing.T) {
 		a, c := setUp(t, standin.Options{NoHistory: true})
 		c.want(204, "PATCH", "/detections/1", `{"assignee":"ana"}`)
-		if got := a.Patches(); len(got) != 0 {
-			t.Errorf("%+v", got)
-		}
+		assert.Empty(t, a.Patches())
 	})
 }
 

@@ -44,9 +44,7 @@ func TestRecordsLookLikeRecords(t *testing.T) {
 			t.Errorf("%s lacks something", r.JSON)
 		}
 		for _, number := range []string{`"rspBytes":90[0-9]{14}\b`, `"processingTime":[0-9]+\.[0-9]{2}0\b`, `"roundTripTime":0\.250\b`} {
-			if !regexp.MustCompile(number).Match(r.JSON) {
-				t.Errorf("%s has no %s", r.JSON, number)
-			}
+			assert.True(t, regexp.MustCompile(number).Match(r.JSON), string(r.JSON), "has no", number)
 		}
 	}
 	if len(types) != 4 {

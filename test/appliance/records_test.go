@@ -247,9 +247,7 @@ func TestARecordBacklogIsReadLikeRecordsThatWereStored(t *testing.T) {
 	for from := epoch.UnixMilli() - 600_000; from < epoch.UnixMilli()-540_000; from += 10_000 {
 		got := c.records("/records/search", fmt.Sprintf(`{"from": %d, "until": %d, "limit": 1000, "sort": [{"field": "timestamp", "direction": "asc"}]}`, from, from+10_000))
 		for _, r := range got.Records {
-			if seen[r.ID] {
-				t.Errorf("%s came twice", r.ID)
-			}
+			assert.False(t, seen[r.ID], r.ID, "came twice")
 			seen[r.ID] = true
 			if stamp := r.Source.Timestamp.String(); stamp < last {
 				t.Errorf("%s comes behind %s", stamp, last)
@@ -306,9 +304,7 @@ func TestRecordHazards(t *testing.T) {
 		a.AddRecordsAt(50, at*1000)
 		a.SetHazards(standin.Hazards{RecordTiesShuffle: true})
 		first, second := c.records("/records/search", search).ids(), c.records("/records/search", search).ids()
-		if slices.Equal(first, second) {
-			t.Error("they came in the same order twice")
-		}
+		assert.False(t, slices.Equal(first, second), "they came in the same order twice")
 		slices.Sort(first)
 		slices.Sort(second)
 		if len(first) != 50 || !slices.Equal(first, second) {

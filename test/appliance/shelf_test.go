@@ -35,9 +35,7 @@ func TestIndex(t *testing.T) {
 			slices.SortFunc(list, byModTimeAndID)
 			for _, bound := range []int64{-1 << 63, -3, 0, 3, 42, 43, list[len(list)/2].ModTime, 1<<63 - 1} {
 				at, _ := slices.BinarySearchFunc(list, &Version{ModTime: bound, ID: -1 << 63}, byModTimeAndID)
-				if got := slices.Collect(x.from(bound)); !slices.Equal(got, list[at:]) {
-					t.Errorf("from %d: %d versions, want %d", bound, len(got), len(list)-at)
-				}
+				assert.EqualSlices(t, slices.Collect(x.from(bound)), list[at:], "from", bound, "versions, want", len(list)-at)
 			}
 			for _, v := range list {
 				x.remove(v)

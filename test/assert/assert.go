@@ -34,13 +34,34 @@ func DeepEqual(t T, got, want any, about ...any) bool {
 	return report(t, reflect.DeepEqual(got, want), got, want, about)
 }
 
-// NoError reports an error.
-func NoError(t T, err error) bool {
+// True reports that a condition does not hold.
+func True(t T, condition bool, about ...any) bool {
 	t.Helper()
-	if err != nil {
-		t.Errorf("%v", err)
-	}
-	return err == nil
+	return report(t, condition, condition, true, about)
+}
+
+// False reports that a condition holds.
+func False(t T, condition bool, about ...any) bool {
+	t.Helper()
+	return report(t, !condition, condition, false, about)
+}
+
+// Empty reports the elements of a slice, if it has any.
+func Empty[V any](t T, got []V, about ...any) bool {
+	t.Helper()
+	return report(t, len(got) == 0, got, "nothing", about)
+}
+
+// NoError reports an error.
+func NoError(t T, err error, about ...any) bool {
+	t.Helper()
+	return report(t, err == nil, err, "no error", about)
+}
+
+// Error reports that there is no error.
+func Error(t T, err error, about ...any) bool {
+	t.Helper()
+	return report(t, err != nil, err, "an error", about)
 }
 
 // ErrorIs reports an error that is not want and does not wrap it.
@@ -59,6 +80,12 @@ func ErrorContains(t T, err error, part string, about ...any) bool {
 func Contains(t T, text, part string, about ...any) bool {
 	t.Helper()
 	return report(t, strings.Contains(text, part), text, "…"+part+"…", about)
+}
+
+// NotContains reports a text that contains another one.
+func NotContains(t T, text, part string, about ...any) bool {
+	t.Helper()
+	return report(t, !strings.Contains(text, part), text, "nothing of "+part, about)
 }
 
 // report reports a difference if all is not well.

@@ -34,9 +34,7 @@ func TestSmallBacklog(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
 	var r report
-	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
-		t.Fatalf("%v: %s", err, &stdout)
-	}
+	require.NoError(t, json.Unmarshal(stdout.Bytes(), &r), &stdout)
 	if len(r.Drains) != 2 || r.Drains[0].Name != "file" || r.Drains[1].Name != "nats+webhook" {
 		t.Fatalf("drains %+v", r.Drains)
 	}
@@ -61,9 +59,7 @@ func TestSmallBacklogInEveryFormat(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
 	var r report
-	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
-		t.Fatalf("%v: %s", err, &stdout)
-	}
+	require.NoError(t, json.Unmarshal(stdout.Bytes(), &r), &stdout)
 	names := format.Names()
 	if len(r.Formats) != len(formatDrains)*len(names) {
 		t.Fatalf("rows %+v", r.Formats)

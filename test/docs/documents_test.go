@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/docs"
 	"ndrbridge/test/require"
 )
@@ -22,9 +23,7 @@ const root = "../.."
 func read(t *testing.T) []docs.Document {
 	t.Helper()
 	documents := require.Value(docs.Read(root))(t)
-	if len(documents) < 2 {
-		t.Fatalf("only %d documents were found", len(documents))
-	}
+	require.True(t, len(documents) >= 2, "only", len(documents), "documents were found")
 	return documents
 }
 
@@ -49,9 +48,7 @@ func TestEveryBlockHasAKnownLanguage(t *testing.T) {
 	languages := []string{"yaml", "json", "sh", "console", "text", "mermaid"}
 	for _, d := range read(t) {
 		for _, b := range d.Blocks {
-			if !slices.Contains(languages, b.Language) {
-				t.Errorf("%s: a block of %q, want one of %v", b.Position, b.Language, languages)
-			}
+			assert.True(t, slices.Contains(languages, b.Language), b.Position, "a block of", b.Language, "want one of", languages)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -42,9 +43,7 @@ func TestNoImportRunsUp(t *testing.T) {
 			return nil
 		}
 		floor, found := floorOf(path.Dir(file))
-		if !found {
-			t.Errorf("docs/architecture.md has no floor for %s", file)
-		}
+		assert.True(t, found, "docs/architecture.md has no floor for", file)
 		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.ImportsOnly)
 		if err != nil {
 			return err
@@ -88,8 +87,6 @@ func readFloors(t *testing.T) map[string]int {
 			floors[found[1]] = floor
 		}
 	}
-	if floor < 5 {
-		t.Fatalf("found %d floors", floor)
-	}
+	require.True(t, floor >= 5, "found", floor, "floors")
 	return floors
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/docs"
 	"ndrbridge/test/slowtest"
 )
@@ -75,9 +76,7 @@ func TestReadingsAreOfDocumentsThatExist(t *testing.T) {
 		return slices.ContainsFunc(documents, func(d docs.Document) bool { return d.Path == path })
 	}
 	for _, r := range readings {
-		if !exists(r.document) {
-			t.Errorf("there is no document %s", r.document)
-		}
+		assert.True(t, exists(r.document), "there is no document", r.document)
 	}
 	var all []statement
 	for _, d := range documents {

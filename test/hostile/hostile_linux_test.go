@@ -269,9 +269,7 @@ func (s *scene) row(t *testing.T, name string, begin func(*testing.T) (reached f
 		}
 		high := s.memory.highest()
 		t.Logf("RssAnon %d MiB, %d KiB of log, %.1f s, reached: %t", high>>20, (s.log.size()-logged)>>10, time.Since(begun).Seconds(), came)
-		if high > most {
-			t.Errorf("the bridge holds %d MiB of memory", high>>20)
-		}
+		assert.True(t, high <= most, "the bridge holds", high>>20, "MiB of memory")
 	})
 }
 
@@ -321,9 +319,7 @@ func receive(t *testing.T) *receiver {
 			return // the bridge has gone
 		}
 		e, err := transform.Parse(body)
-		if err != nil {
-			t.Errorf("%v: %.1000s", err, body)
-		}
+		assert.NoError(t, err, string(body))
 		if e.Source == "ndrbridge://healthy/detections" {
 			r.mu.Lock()
 			r.got[e.Subject] = true

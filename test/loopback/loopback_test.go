@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 )
 
@@ -11,8 +12,6 @@ func TestPortsAreNotReturnedTwice(t *testing.T) {
 	const n = 300 // of 10,000: without a reservation, some are almost certainly the same
 	first, second := loopback.FreePorts(t, n), loopback.FreePorts(t, n)
 	for _, port := range second {
-		if slices.Contains(first, port) {
-			t.Errorf("port %d is returned twice", port)
-		}
+		assert.False(t, slices.Contains(first, port), "port", port, "is returned twice")
 	}
 }

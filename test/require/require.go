@@ -13,19 +13,27 @@ type T interface {
 	Fatalf(format string, args ...any)
 }
 
-// NoError ends the test if there is an error.
-func NoError(t T, err error) {
+// True ends the test unless a condition holds. Its last arguments say which, and are printed as by fmt.Sprintln.
+func True(t T, condition bool, about ...any) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+	if !condition {
+		t.Fatalf("%sgot  false\nwant true", fmt.Sprintln(about...))
 	}
 }
 
-// ErrorIs ends the test unless the error is, or wraps, another one.
-func ErrorIs(t T, err, want error) {
+// NoError ends the test if there is an error. Its last arguments say what failed.
+func NoError(t T, err error, about ...any) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(append(about, err)...)
+	}
+}
+
+// ErrorIs ends the test unless the error is, or wraps, another one. Its last arguments say what returned it.
+func ErrorIs(t T, err, want error, about ...any) {
 	t.Helper()
 	if !errors.Is(err, want) {
-		t.Fatalf("error %v, want %v", err, want)
+		t.Fatalf("%serror %v, want %v", fmt.Sprintln(about...), err, want)
 	}
 }
 

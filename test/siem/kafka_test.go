@@ -95,9 +95,7 @@ func (b broker) read(t *testing.T, r *recipe, cluster *kfake.Cluster, password s
 	defer cancel()
 	for n := 0; n < stored; {
 		fetches := client.PollFetches(ctx)
-		if err := fetches.Err0(); err != nil {
-			t.Fatalf("%d of %d records: %v", n, stored, err)
-		}
+		require.NoError(t, fetches.Err0(), n, "of", stored, "records")
 		for _, record := range fetches.Records() {
 			n++
 			got.add(message(record), string(record.Value))

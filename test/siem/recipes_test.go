@@ -20,6 +20,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/docs"
 	"ndrbridge/test/require"
@@ -113,9 +114,7 @@ func recipes(t *testing.T) []*recipe {
 		}
 	}
 	for name := range products {
-		if !found[name] {
-			t.Errorf("%s has no sink %s", page, name)
-		}
+		assert.True(t, found[name], page, "has no sink", name)
 	}
 	return all
 }
@@ -145,9 +144,7 @@ func load(t *testing.T, b docs.Block) *recipe {
 	path := filepath.Join(folder, "ndrbridge.yaml")
 	write(t, path, appliance+"sinks:\n"+text)
 	config, err := configs.Load(configs.Source{Paths: []string{path}})
-	if err != nil {
-		t.Fatalf("%s: %v", b.Position, err)
-	}
+	require.NoError(t, err, b.Position)
 	r.Sink = config.Sinks[0]
 	if products[r.Name].standIn == nil {
 		t.Fatalf("%s: there is no stand-in for %s", b.Position, r.Name)

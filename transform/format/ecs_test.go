@@ -80,9 +80,7 @@ func TestDocumentsOfEachKindInECS(t *testing.T) {
 			require.NoError(t, os.WriteFile(file, got, 0o644))
 		}
 		want := require.Value(os.ReadFile(file))(t)
-		if !bytes.Equal(got, want) {
-			t.Errorf("%s: run go test -update-ecs if this is right:\n%s", file, got)
-		}
+		assert.True(t, bytes.Equal(got, want), file, "run go test -update-ecs if this is right", string(got))
 	}
 }
 
@@ -374,9 +372,7 @@ func FuzzECS(f *testing.F) {
 			stream = "auditlog"
 		}
 		document := c.Encode(event(t, stream, string(data))).Payload()
-		if !jsontext.Value(document).IsValid() {
-			t.Fatalf("not valid JSON with unique names: %s", document)
-		}
+		require.True(t, jsontext.Value(document).IsValid(), "not valid JSON with unique names", string(document))
 		for _, problem := range schema.check(document, nil) {
 			t.Error(problem)
 		}

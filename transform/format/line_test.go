@@ -82,9 +82,7 @@ func TestEveryLineIsValidAndLosesNothing(t *testing.T) {
 			if err == nil {
 				err = checkWhole(d, k.event)
 			}
-			if err != nil {
-				t.Errorf("%s: %s: %v\n%.2000s", format.name, k.name, err, line)
-			}
+			assert.NoError(t, err, format.name, k.name, line)
 		}
 	}
 }
@@ -115,9 +113,7 @@ func fuzzLine(f *testing.F, format int) {
 		if err == nil {
 			err = checkWhole(d, e)
 		}
-		if err != nil {
-			t.Errorf("%v\n%q\n%s", err, line, data)
-		}
+		assert.NoError(t, err, line, string(data))
 	})
 }
 
@@ -420,9 +416,7 @@ func TestLinesOfEachKind(t *testing.T) {
 		}
 		want := require.Value(os.ReadFile(file))(t)
 		lines := strings.Split(strings.TrimSuffix(string(want), "\n"), "\n")
-		if len(lines) < 100 {
-			t.Fatalf("%s has only %d lines", file, len(lines))
-		}
+		require.True(t, len(lines) >= 100, file, "has only", len(lines), "lines")
 		for i := 0; i+1 < len(lines); i += 2 {
 			name := strings.TrimPrefix(lines[i], "# ")
 			if got := encodeLine(t, format.name, kindNamed(t, name)); got != lines[i+1] {

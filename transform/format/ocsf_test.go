@@ -240,9 +240,7 @@ func ocsfDocument(t testing.TB, c *Encoder, e transform.Event) map[string]any {
 	t.Helper()
 	document := c.Encode(e).Payload()
 	decoded, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
-	if err != nil {
-		t.Fatalf("%v in\n%.2000s", err, document)
-	}
+	require.NoError(t, err, "in", string(document))
 	return decoded.(map[string]any)
 }
 
@@ -533,8 +531,6 @@ func TestDocumentsOfEachKindInOCSF(t *testing.T) {
 			require.NoError(t, os.WriteFile(file, got, 0o644))
 		}
 		want := require.Value(os.ReadFile(file))(t)
-		if !bytes.Equal(got, want) {
-			t.Errorf("%s: run UPDATE=1 go test ./transform/format if this is right:\n%s", file, got)
-		}
+		assert.True(t, bytes.Equal(got, want), file, "run UPDATE=1 go test ./transform/format if this is right", string(got))
 	}
 }

@@ -145,9 +145,7 @@ func TestKindsAreThoseOfTheInterface(t *testing.T) {
 			for _, f := range test.kind.fields {
 				got[f.name] = f.kind.String()
 			}
-			if !maps.Equal(got, want) {
-				t.Fatalf("the kind has\n%v\nthe interface\n%v", got, want)
-			}
+			require.True(t, maps.Equal(got, want), "the kind has", got, "the interface", want)
 		})
 	}
 }

@@ -56,9 +56,7 @@ func TestMatchesAgreesWithFullyDecodedJSON(t *testing.T) {
 
 func matchOnce(t *rapid.T, expression string, e transform.Event) (bool, error) {
 	m, err := compile(expression)
-	if err != nil {
-		t.Fatalf("compile(%s): %v", expression, err)
-	}
+	require.NoError(t, err, "compile", expression)
 	return m.Matches(e)
 }
 
@@ -77,9 +75,7 @@ func decodeWhole(t *rapid.T, data string) map[string]any {
 	decoder := json.NewDecoder(strings.NewReader(data))
 	decoder.UseNumber()
 	var decoded map[string]any
-	if err := decoder.Decode(&decoded); err != nil {
-		t.Fatalf("%s: %v", data, err)
-	}
+	require.NoError(t, decoder.Decode(&decoded), data)
 	return withNumbers(decoded).(map[string]any)
 }
 

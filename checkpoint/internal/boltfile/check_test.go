@@ -13,6 +13,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -145,9 +146,7 @@ func TestAFileThatBboltWroteIsAccepted(t *testing.T) {
 		if f.sum != f.stored {
 			t.Errorf("the entries have the sum %x, and the transactions computed %x", f.sum, f.stored)
 		}
-		if !maps.Equal(f.values, values) {
-			t.Error("the contents changed")
-		}
+		assert.True(t, maps.Equal(f.values, values), "the contents changed")
 		// Each bucket is visited in its order, except MetaBucket, and nothing else is.
 		delete(f.entries, "/"+metaName)
 		visited := map[string][]string{}

@@ -4,6 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 // check holds a configuration against Load and the schema.
@@ -22,20 +25,14 @@ func TestConfigurationsOfTheRepositoryAreValid(t *testing.T) {
 	var found []string
 	for _, pattern := range []string{"configs/example.yaml", "configs/minimal.yaml", "deploy/*/ndrbridge.yaml", "deploy/*/*/ndrbridge.yaml"} {
 		files, err := filepath.Glob(filepath.Join(top, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		found = append(found, files...)
 	}
-	if len(found) < 6 {
-		t.Errorf("found %q", found)
-	}
+	assert.True(t, len(found) >= 6, "found", found)
 	for _, path := range found {
 		t.Run(path, func(t *testing.T) {
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			check(t, tree(t, string(text)))
 		})
 	}

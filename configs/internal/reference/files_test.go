@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/require"
 )
 
 // top is the top of the repository.
@@ -13,9 +15,7 @@ const top = "../../.."
 
 func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	made, err := files(top)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, want := range made {
 		t.Run(name+" is what the code says", func(t *testing.T) {
 			if got, err := os.ReadFile(filepath.Join(top, name)); err != nil || !bytes.Equal(got, want) {
@@ -27,9 +27,7 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 
 func TestEveryKeyIsDocumented(t *testing.T) {
 	s, err := readSource(filepath.Join(top, folder), filepath.Join(top, mapping))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, b := range s.blocks {
 		for _, f := range b.fields {
 			switch {

@@ -17,6 +17,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
+	"ndrbridge/test/require"
 )
 
 // everything is a configuration in which every block is there and has its defaults.
@@ -84,9 +85,7 @@ func allKeys() []key { return keys(reflect.TypeFor[configs.Config](), "", "") }
 
 func TestSchemaHasEveryKeyAndNoOther(t *testing.T) {
 	var document map[string]any
-	if err := json.Unmarshal(configs.Schema(), &document); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(configs.Schema(), &document))
 	var described []string
 	var walk func(path string, schema map[string]any)
 	walk = func(path string, schema map[string]any) {
@@ -122,14 +121,10 @@ func TestSchemaHasEveryKeyAndNoOther(t *testing.T) {
 	slices.Sort(described)
 	slices.Sort(known)
 	for _, path := range known {
-		if !slices.Contains(described, path) {
-			t.Errorf("%s is not in the schema", path)
-		}
+		assert.True(t, slices.Contains(described, path), path, "is not in the schema")
 	}
 	for _, path := range described {
-		if !slices.Contains(known, path) {
-			t.Errorf("%s is in the schema alone", path)
-		}
+		assert.True(t, slices.Contains(known, path), path, "is in the schema alone")
 	}
 }
 
@@ -168,15 +163,11 @@ func at(value reflect.Value, path string) (reflect.Value, bool) {
 
 func TestSchemaDefaultsMatchLoad(t *testing.T) {
 	config, err := load(t, tree(t, everything))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cert, key := certificate.Files(t, t.TempDir(), "h", certificate.New(t, "h", time.Now().Add(time.Hour), nil))
 	servers := fmt.Sprintf(`embedded: {peers: ["h:1", "i:1", "j:1"], tls: {cert_file: %q, key_file: %q, ca_file: %[1]q}}`, cert, key)
 	embedded, err := load(t, tree(t, strings.Replace(everything, `url: "nats://h:4222", tls: {}`, servers, 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	checked := 0
 	for _, k := range allKeys() {
 		schema := compiled()(k.schema)
@@ -187,24 +178,18 @@ func TestSchemaDefaultsMatchLoad(t *testing.T) {
 		if !ok {
 			got, ok = at(reflect.ValueOf(embedded).Elem(), k.path)
 		}
-		if !ok {
-			t.Fatalf("everything has no %s", k.path)
-		}
+		require.True(t, ok, "everything has no", k.path)
 		want := reflect.New(got.Type()).Elem()
 		text := fmt.Sprint(*schema.Default)
 		if reader, is := want.Addr().Interface().(encoding.TextUnmarshaler); is {
-			if err := reader.UnmarshalText([]byte(text)); err != nil {
-				t.Errorf("%s: %v", k.path, err)
-			}
+			assert.NoError(t, reader.UnmarshalText([]byte(text)), k.path)
 			assert.DeepEqual(t, got.Interface(), want.Interface(), k.path, "is", got, "the schema says", text)
 		} else if fmt.Sprint(got) != text {
 			t.Errorf("%s is %v, the schema says %s", k.path, got, text)
 		}
 		checked++
 	}
-	if checked < 50 {
-		t.Errorf("the schema has %d defaults", checked)
-	}
+	assert.True(t, checked >= 50, "the schema has", checked, "defaults")
 }
 
 // put sets the key in everything, in each item of the lists on the way that has what
@@ -298,9 +283,7 @@ func TestSchemaEnumsMatchLoad(t *testing.T) {
 		}
 		enums, most = append(enums, e), max(most, len(e.values))
 	}
-	if len(enums) < 12 {
-		t.Errorf("the schema has %d enums", len(enums))
-	}
+	assert.True(t, len(enums) >= 12, "the schema has", len(enums), "enums")
 	for i := range most { // the i-th value of each
 		config := tree(t, everything)
 		for _, e := range enums {
@@ -362,9 +345,7 @@ func TestSchemaPermitsReferences(t *testing.T) {
 			value = map[string]any{"low": value}
 		case reflect.Struct:
 		}
-		if err := compiled()(k.schema).Validate(value); err != nil {
-			t.Errorf("%s: %v", k.path, err)
-		}
+		assert.NoError(t, compiled()(k.schema).Validate(value), k.path)
 	}
 	whole := compiled()("")
 	for text, valid := range map[string]bool{

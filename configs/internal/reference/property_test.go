@@ -9,6 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/sinks/webhook/presets"
+	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 // Whatever Load takes the schema takes: configurations are the example and everything
@@ -16,9 +18,7 @@ import (
 func TestSchemaAcceptsGeneratedConfigurations(t *testing.T) {
 	files := writeFiles(t)
 	text, err := os.ReadFile(filepath.Join(top, folder, "example.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bases := []any{files.replace(tree(t, string(text))), tree(t, everything), tree(t, valid)}
 	keys := allKeys()
 	taken := 0
@@ -49,9 +49,7 @@ func TestSchemaAcceptsGeneratedConfigurations(t *testing.T) {
 			return
 		}
 		taken++
-		if err := wholeSchema().Validate(config); err != nil {
-			t.Errorf("Load takes it: %v", err)
-		}
+		assert.NoError(t, wholeSchema().Validate(config), "Load takes it")
 	})
 	if taken == 0 {
 		t.Error("Load took none")

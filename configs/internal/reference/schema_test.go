@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ndrbridge/sinks/webhook/presets"
+	"ndrbridge/test/assert"
 )
 
 const valid = `
@@ -85,9 +86,7 @@ func TestSchemaRejectsWhatLoadRejects(t *testing.T) {
 			if _, err := load(t, config); err == nil {
 				t.Error("Load takes it")
 			}
-			if err := wholeSchema().Validate(config); err == nil {
-				t.Error("the schema takes it")
-			}
+			assert.Error(t, wholeSchema().Validate(config), "the schema takes it")
 		})
 	}
 }

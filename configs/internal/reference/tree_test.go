@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"ndrbridge/configs"
+	"ndrbridge/test/require"
 )
 
 // compiled is the schema that config schema prints, and its parts by their paths.
@@ -35,9 +36,7 @@ var wholeSchema = sync.OnceValue(func() *jsonschema.Schema { return compiled()("
 func tree(t testing.TB, text string) any {
 	t.Helper()
 	var document yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
-		t.Fatalf("%v, in\n%s", err, text)
-	}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &document), "in", text)
 	return treeOf(&document)
 }
 
@@ -100,9 +99,7 @@ func writeFiles(t testing.TB) secretFiles {
 	folder := t.TempDir()
 	files := secretFiles{filepath.Join(folder, "secret"), filepath.Join(folder, "template")}
 	for path, text := range map[string]string{files.secret: aSecret, files.template: "{}"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	return files
 }

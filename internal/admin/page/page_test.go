@@ -11,6 +11,7 @@ import (
 
 	"ndrbridge/internal/admin/page"
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 func get(t *testing.T, handler http.Handler, header ...string) *httptest.ResponseRecorder {
@@ -58,9 +59,7 @@ func TestFilesHaveStrictHeaders(t *testing.T) {
 
 func TestTheFiles(t *testing.T) {
 	names, err := filepath.Glob("*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	handlers := page.Handlers()
 	markup := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|setHTML|createContextualFragment|\beval\(|new Function|srcdoc`)
 	inline := regexp.MustCompile(`(?i)<script(>| [^>]*>[^<])|<style|\sstyle=|\son[a-z]+=|javascript:`)
@@ -71,9 +70,7 @@ func TestTheFiles(t *testing.T) {
 			continue
 		}
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Run(name+" makes no markup from text", func(t *testing.T) {
 			assert.Equal(t, markup.FindString(string(text)), "")
 		})

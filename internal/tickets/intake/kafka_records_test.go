@@ -163,9 +163,7 @@ func FuzzRecords(f *testing.F) {
 					t.Fatalf("offset %d", r.offset)
 				}
 			}
-			if size > 2*maxRecords {
-				t.Fatalf("%d bytes of records", size)
-			}
+			require.True(t, size <= 2*maxRecords, size, "bytes of records")
 			set = rest
 		}
 	})

@@ -285,7 +285,5 @@ func TestAKafkaIntakeReadsItsCredentialsAgain(t *testing.T) {
 	})
 	running(t, intake.Run)
 	eventually(t, "the intake works", func() bool { s := intake.Status(); return s.Open && s.Error == "" })
-	if asked.Load() < 2 {
-		t.Error("the credentials were read once")
-	}
+	assert.True(t, asked.Load() >= 2, "the credentials were read once")
 }

@@ -185,9 +185,7 @@ func golden(t *testing.T, file string, text []byte) {
 		return
 	}
 	want := require.Value(os.ReadFile(file))(t)
-	if !bytes.Equal(text, want) {
-		t.Errorf("the request differs from %s:\n%s", file, text)
-	}
+	assert.True(t, bytes.Equal(text, want), "the request differs from", file, string(text))
 }
 
 func TestADocumentInAFormatWithoutATimestampGetsOne(t *testing.T) {
@@ -217,9 +215,7 @@ func TestALargeBatchIsSeveralRequests(t *testing.T) {
 	events := sinktest.Events(2500, 10, 4<<10)
 	require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...))
 	for i, id := range x.order {
-		if !strings.HasSuffix(id, "/"+events[i].ID) {
-			t.Fatalf("document %d is %s", i, id)
-		}
+		require.True(t, strings.HasSuffix(id, "/"+events[i].ID), "document", i, "is", id)
 	}
 	if n := len(s.Requests()); len(x.order) != 2500 || n < 2 || n > 4 {
 		t.Errorf("%d documents of %d requests", len(x.order), n)

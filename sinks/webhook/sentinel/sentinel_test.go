@@ -157,9 +157,7 @@ func TestAStreamThatTheRuleDoesNotHaveHalts(t *testing.T) {
 	slices.SortStableFunc(events, func(a, b transform.Event) int { return strings.Compare(a.Stream(), b.Stream()) }) // audit first
 	err := send(t, url, settings(url), events...)
 	each, ok := err.(failure.EventErrors)
-	if !ok {
-		t.Fatalf("got %v", err)
-	}
+	require.True(t, ok, err)
 	for i, err := range each {
 		class, _ := failure.ClassOf(err)
 		if delivered := events[i].Stream() == transform.StreamAudit; delivered != (err == nil) || !delivered && class != failure.Halted {

@@ -154,9 +154,7 @@ func TestAcknowledgementsAreQueriedAtTheCollectorThatReceivedTheEvents(t *testin
 	})
 	p := presettest.Open(t, at, s.URL)
 	for i := range 2 {
-		if err := presettest.Send(t, s.URL, p, sinktest.Events(3, 3, 0)...); err != nil {
-			t.Fatalf("batch %d: %v", i, err)
-		}
+		require.NoError(t, presettest.Send(t, s.URL, p, sinktest.Events(3, 3, 0)...), "batch", i)
 	}
 	if len(collectors[0].indexed) != 3 || len(collectors[1].indexed) != 3 {
 		t.Errorf("indexed %v and %v", collectors[0].indexed, collectors[1].indexed)

@@ -161,9 +161,7 @@ func TestOneTicketDespiteFailures(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				f, e, before := newTicketSink(t, o), next(), len(o.opened())
 				o.fail(c.faults...)
-				if err := f.send(t, e); err == nil {
-					t.Error("it counts as delivered")
-				}
+				assert.Error(t, f.send(t, e), "it counts as delivered")
 				f.sendUntilDelivered(t, e)
 				if after := len(o.opened()); after != before+1 || len(f.links) != 1 {
 					t.Errorf("%d tickets more, and the links %q", after-before, f.links)

@@ -172,9 +172,7 @@ func TestFiltersFollowTheAlgebraOfSets(t *testing.T) {
 		}
 		combined := func(operator string) map[int64]bool {
 			f, err := devices.ParseFilter(map[string]any{"operator": operator, "rules": []any{a, b}}, now)
-			if err != nil {
-				t.Fatalf("%s of filters that are right: %v", operator, err)
-			}
+			require.NoError(t, err, operator, "of filters that are right")
 			return selected(f)
 		}
 		inA, inB := selected(fa), selected(fb)
@@ -186,9 +184,7 @@ func TestFiltersFollowTheAlgebraOfSets(t *testing.T) {
 		}
 		if ids, restricted := fa.IDs(); restricted {
 			for id := range inA {
-				if !slices.Contains(ids, id) {
-					t.Fatalf("the filter matches device %d, but has only %v", id, ids)
-				}
+				require.True(t, slices.Contains(ids, id), "the filter matches device", id, "but has only", ids)
 			}
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -27,9 +28,7 @@ func TestExamplesOfBodiesFit(t *testing.T) {
 			for name, example := range content.Examples {
 				var value any
 				require.NoError(t, json.Unmarshal(example.Value, &value))
-				if err := o.CheckBody(mediaType, value); err != nil {
-					t.Errorf("%s: the example %s does not fit: %v", o.Name, name, err)
-				}
+				assert.NoError(t, o.CheckBody(mediaType, value), o.Name, "the example", name, "does not fit")
 				checked++
 			}
 		}

@@ -73,9 +73,7 @@ func find(t *testing.T, name string) *openapi.Operation {
 	t.Helper()
 	d := load(t, "service")
 	i := slices.IndexFunc(d.Operations, func(o *openapi.Operation) bool { return o.Name == name })
-	if i < 0 {
-		t.Fatalf("there is no %s", name)
-	}
+	require.True(t, i >= 0, "there is no", name)
 	return d.Operations[i]
 }
 
