@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -44,10 +45,8 @@ func TestCompactFreesSpaceAndKeepsTheRest(t *testing.T) {
 		t.Errorf("%+v, want %+v", after, before)
 	}
 	for i := range 600 {
-		known, err := s.Recall(ctx, source, []string{fmt.Sprint(i)})
-		if err != nil || (known[0] != nil) != (i > 0) {
-			t.Errorf("entry %d is known as %q, %v", i, known, err)
-		}
+		known := require.Value(s.Recall(ctx, source, []string{fmt.Sprint(i)}))(t)
+		assert.Equal(t, known[0] != nil, i > 0, "entry", i, "is known as")
 	}
 }
 

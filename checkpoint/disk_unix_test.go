@@ -93,7 +93,5 @@ func TestDiskThatFillsUpAndIsFreedAgain(t *testing.T) {
 		commits++
 	}
 	check()
-	if info, err := os.Stat(path); err != nil || info.Size() <= 2<<20 {
-		t.Errorf("the file did not grow: %v", err)
-	}
+	assert.True(t, require.Value(os.Stat(path))(t).Size() > 2<<20, "the file did not grow")
 }

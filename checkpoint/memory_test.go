@@ -13,6 +13,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/internal/boltfile"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -158,10 +159,8 @@ func TestWhatAnEarlierVersionLeftIsForgottenWithTime(t *testing.T) {
 		must(s.Commit(ctx, checkpoint.Commit{Source: source, Expect: []byte("p"), Position: []byte("p"), ForgetBefore: 1_000_000}))
 	}
 	for _, e := range next.Remember {
-		got, err := s.Recall(ctx, source, []string{e.Key})
-		if err != nil || string(got[0]) != "v" {
-			t.Errorf("%s is known as %q (%v)", e.Key, got, err)
-		}
+		got := require.Value(s.Recall(ctx, source, []string{e.Key}))(t)
+		assert.Equal(t, string(got[0]), "v", e.Key, "is known as")
 	}
 	must(s.Close())
 	if f := readFiled(t, path); f.known != entries || f.queued != entries {

@@ -21,9 +21,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 	s := open(t, path, checkpoint.Options{})
 	wantFilled(t, s)
 	ctx := t.Context()
-	if queued, err := s.Replay(ctx, "a", checkpoint.Period{}); err != nil || queued.Last != 7 {
-		t.Errorf("replayed %v, %v, want up to event 7", queued, err)
-	}
+	assert.Equal(t, require.Value(s.Replay(ctx, "a", checkpoint.Period{}))(t).Last, 7, "replayed")
 	require.NoError(t, s.Close())
 
 	wantCopy := func(path string) {
@@ -43,9 +41,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 			open(t, path, checkpoint.Options{}).Close()
 			wantCopy(copied)
 		}
-		if again, err := os.ReadFile(path + ".v1.bak"); err != nil || !bytes.Equal(again, first) {
-			t.Errorf("the first copy was changed (%v)", err)
-		}
+		assert.True(t, bytes.Equal(require.Value(os.ReadFile(path+".v1.bak"))(t), first), "the first copy was changed")
 	})
 	t.Run("a migrated file is not migrated again, and no other file is beside it", func(t *testing.T) {
 		open(t, path, checkpoint.Options{}).Close()
@@ -84,12 +80,8 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, old, 0o600))
 		s := open(t, path, checkpoint.Options{ReadOnly: true})
 		wantFilled(t, s)
-		if next, err := s.Redeliver(ctx, "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{}); err != nil || len(next.Records) != 0 {
-			t.Errorf("%v, %v, want an empty queue", next, err)
-		}
-		if commands, err := s.Commands(ctx, checkpoint.CommandFilter{}, 0, 10); err != nil || len(commands) != 0 {
-			t.Errorf("%v, %v, want no commands", commands, err)
-		}
+		assert.Empty(t, require.Value(s.Redeliver(ctx, "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{}))(t).Records)
+		assert.Empty(t, require.Value(s.Commands(ctx, checkpoint.CommandFilter{}, 0, 10))(t))
 		require.NoError(t, s.Close())
 		if after, _ := os.ReadFile(path); !bytes.Equal(after, old) {
 			t.Error("the file was changed")

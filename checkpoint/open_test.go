@@ -110,9 +110,7 @@ func wantFilled(t *testing.T, s *checkpoint.Store) {
 	if err != nil || len(records) != 1 || records[0].Event.ID != "large" {
 		t.Errorf("the last event: %v, %v", records, err)
 	}
-	if position, err := s.Position(ctx, source); err != nil || string(position) != "p" {
-		t.Errorf("position %q, %v", position, err)
-	}
+	assert.Equal(t, string(require.Value(s.Position(ctx, source))(t)), "p", "position")
 	known, err := s.Recall(ctx, source, []string{"0", "1", "599"})
 	if err != nil || known[0] != nil || string(known[1]) != "value" || string(known[2]) != "value" {
 		t.Errorf("known %q, %v", known, err)
@@ -136,12 +134,8 @@ func TestFileOfLayout5IsRead(t *testing.T) {
 	if err != nil || len(parked) != 1 || parked[0].Seq != 7 || parked[0].Order != "k" || parked[0].Failures != 2 || stats.Sinks["a"].Parked != 1 {
 		t.Errorf("%+v, %v, want event 7 parked", parked, err)
 	}
-	if values, err := s.RecallSink(t.Context(), "a", []string{"m"}); err != nil || string(values[0]) != "message" {
-		t.Errorf("a remembers %q, %v", values, err)
-	}
-	if expected, err := s.Expected(t.Context(), "hq"); err != nil || len(expected) != 1 {
-		t.Errorf("%v, %v, want one expectation", expected, err)
-	}
+	assert.Equal(t, string(require.Value(s.RecallSink(t.Context(), "a", []string{"m"}))(t)[0]), "message", "a remembers")
+	assert.Equal(t, len(require.Value(s.Expected(t.Context(), "hq"))(t)), 1)
 	if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 1 {
 		t.Errorf("%v are beside the state, want nothing", names)
 	}

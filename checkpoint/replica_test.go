@@ -167,9 +167,7 @@ func TestAFileIsACopyOfALogOrNot(t *testing.T) {
 	for path, want := range map[string]uint64{copied: uint64(len(log.after(0))), alone: 0} {
 		s := open(t, path, checkpoint.Options{ReadOnly: true})
 		wantFilled(t, s)
-		if at, err := s.Dump(t.Context(), 1<<20, func([]byte) error { return nil }); err != nil || at.Offset != want {
-			t.Errorf("dumped up to %d, %v, want %d", at.Offset, err, want)
-		}
+		assert.Equal(t, require.Value(s.Dump(t.Context(), 1<<20, func([]byte) error { return nil }))(t).Offset, want, "dumped up to")
 		s.Close()
 	}
 	open(t, alone, checkpoint.Options{})

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -85,9 +86,7 @@ func TestDeliveriesOfEvents(t *testing.T) {
 		})
 	}
 	require.NoError(t, s.CommitDelivery(ctx, d))
-	if n, err := s.Requeue(ctx, "lake", []string{checkpoint.DeadKey(2)}); n != 1 || err != nil {
-		t.Fatal(n, err)
-	}
+	require.Equal(t, require.Value(s.Requeue(ctx, "lake", []string{checkpoint.DeadKey(2)}))(t), 1)
 	if r, err := s.Replay(ctx, "lake", checkpoint.Period{Since: c.Events[5].RecordedTime}); err != nil || r != (checkpoint.Range{First: 6, Last: 6}) {
 		t.Fatal(r, err)
 	}
@@ -113,9 +112,7 @@ func TestDeliveriesOfEvents(t *testing.T) {
 	if err != nil || len(found.DeadLetters) != 1 || found.Next != "" || found.DeadLetters[0].Key != checkpoint.DeadKey(3) {
 		t.Fatalf("%+v, %v", found, err)
 	}
-	if seq, err := checkpoint.SeqOfDeadKey(found.DeadLetters[0].Key); seq != 3 || err != nil {
-		t.Error(seq, err)
-	}
+	assert.Equal(t, require.Value(checkpoint.SeqOfDeadKey(found.DeadLetters[0].Key))(t), 3)
 	for _, key := range []string{"", "3", "x", "0000000000000000000x", "-0000000000000000003"} {
 		if seq, err := checkpoint.SeqOfDeadKey(key); err == nil {
 			t.Errorf("%q is taken for the key of event %d", key, seq)

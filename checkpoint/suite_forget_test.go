@@ -5,6 +5,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -53,9 +54,7 @@ func (b backend) testForgettingAppliances(t *testing.T) {
 			s.wantRecall(source, map[string]string{"7": ""})
 		}
 		assert.False(t, remembered(s, detections), "a sink remembers something of it")
-		if expected, err := s.Expected(t.Context(), "hq"); err != nil || len(expected) != 0 {
-			t.Errorf("%+v is expected, %v, want nothing", expected, err)
-		}
+		assert.Empty(t, require.Value(s.Expected(t.Context(), "hq"))(t), "is expected")
 		s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("new"), Remember: []checkpoint.Entry{entry("7")}, ForgetBefore: 2}))
 		s.must(s.RememberSink(t.Context(), "a", []checkpoint.Entry{{Key: sourceKey(detections, "7"), Value: []byte("w"), At: 9}}, 2))
 	})

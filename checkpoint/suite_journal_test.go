@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -178,10 +179,8 @@ func (b backend) testDead(t *testing.T) {
 		"none":                        {"", 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			deadLetters, err := s.Dead(t.Context(), owner, test.after, test.limit)
-			if err != nil || keys(deadLetters) != test.want {
-				t.Errorf("%q, %v, want %q", keys(deadLetters), err, test.want)
-			}
+			deadLetters := require.Value(s.Dead(t.Context(), owner, test.after, test.limit))(t)
+			assert.Equal(t, keys(deadLetters), test.want)
 		})
 	}
 }

@@ -124,9 +124,7 @@ func (m *machine) requeue(t *rapid.T) {
 		m.undoDeadLetter(o, key)
 		want++
 	}
-	if n, err := m.s.Requeue(context.Background(), sink, keys); err != nil || n != want {
-		t.Fatalf("requeue %q: %d, %v, want %d", keys, n, err, want)
-	}
+	require.Equal(t, require.Value(m.s.Requeue(context.Background(), sink, keys))(t), want, "requeue", keys)
 }
 
 func (m *machine) dropDead(t *rapid.T) {
@@ -137,9 +135,7 @@ func (m *machine) dropDead(t *rapid.T) {
 	for _, key := range meant {
 		m.undoDeadLetter(o, key)
 	}
-	if n, err := m.s.DropDead(context.Background(), o, keys); err != nil || n != len(meant) {
-		t.Fatalf("drop %q: %d, %v, want %d", keys, n, err, len(meant))
-	}
+	require.Equal(t, require.Value(m.s.DropDead(context.Background(), o, keys))(t), len(meant), "drop", keys)
 }
 
 func (m *machine) replay(t *rapid.T) {

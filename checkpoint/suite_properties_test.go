@@ -334,10 +334,8 @@ func (m *machine) check(t *rapid.T) {
 		stats.MaxBytes != m.s.options.Limits.MaxBytes || stats.FileBytes <= 0 || stats.SourcesWait {
 		t.Fatalf("%+v, want events %d to %d with %d bytes", stats, m.first, len(m.events), bytesOf(held))
 	}
-	records, err := m.s.Read(context.Background(), 0, checkpoint.Batch{})
-	if err != nil || len(records) > len(held) {
-		t.Fatalf("read: %d events, %v, want %d", len(records), err, len(held))
-	}
+	records := require.Value(m.s.Read(context.Background(), 0, checkpoint.Batch{}))(t)
+	require.True(t, len(records) <= len(held), "read", "events", len(held))
 	for i, r := range records {
 		require.Equal(t, r.Seq, uint64(len(m.events)-len(records)+1+i), "event … is", i+1, ". of", len(records), "up to", len(m.events))
 		m.wantEvent(t, r)
@@ -384,9 +382,7 @@ func (m *machine) checkSink(t *rapid.T, sink string, cursor uint64, got checkpoi
 		want.Oldest = ahead[0].RecordedTime
 	}
 	require.Equal(t, got, want, sink)
-	if at, err := m.s.Cursor(context.Background(), sink); err != nil || at != cursor {
-		t.Fatalf("cursor of %s: %d, %v, want %d", sink, at, err, cursor)
-	}
+	require.Equal(t, require.Value(m.s.Cursor(context.Background(), sink))(t), cursor, "cursor of", sink)
 }
 
 // giveWay removes the sources' dead letters that the store dropped from the model:
@@ -425,10 +421,8 @@ func (m *machine) giveWay(t *rapid.T) {
 }
 
 func (m *machine) checkDead(t *rapid.T, o checkpoint.Owner, want map[string]checkpoint.DeadLetter, counted checkpoint.DeadStats) {
-	deadLetters, err := m.s.Dead(context.Background(), o, "", len(want)+1)
-	if err != nil || len(deadLetters) != len(want) {
-		t.Fatalf("%d dead letters of %s, %v, want %d", len(deadLetters), o, err, len(want))
-	}
+	deadLetters := require.Value(m.s.Dead(context.Background(), o, "", len(want)+1))(t)
+	require.Equal(t, len(deadLetters), len(want), "dead letters of", o)
 	var size int64
 	for _, d := range deadLetters {
 		w := want[d.Key]

@@ -25,10 +25,8 @@ func TestWhatIsReadFromMemoryIsWhatTheFileHolds(t *testing.T) {
 		require.NoError(t, s.Commit(t.Context(), c))
 		c.Expect = c.Position
 	}
-	all, err := s.Read(t.Context(), 0, checkpoint.Batch{})
-	if err != nil || len(all) != 4145 {
-		t.Fatalf("%d events, %v", len(all), err)
-	}
+	all := require.Value(s.Read(t.Context(), 0, checkpoint.Batch{}))(t)
+	require.Equal(t, len(all), 4145, "events")
 	rapid.Check(t, func(t *rapid.T) {
 		after := rapid.Uint64Range(0, uint64(len(all))+1).Draw(t, "after")
 		most := checkpoint.Batch{MaxEvents: rapid.IntRange(0, 600).Draw(t, "events"), MaxBytes: rapid.IntRange(0, 1<<20).Draw(t, "bytes")}

@@ -15,10 +15,8 @@ func TestTheTrailOfTheLogIsInTheFile(t *testing.T) {
 	path, log := statePath(t), &recordLog{}
 	s := openLogged(t, path, log)
 	require.NoError(t, s.Commit(t.Context(), more(t)))
-	dumped, err := s.Dump(t.Context(), 1<<20, func([]byte) error { return nil })
-	if err != nil || !strings.HasPrefix(dumped.Trail, "record ") {
-		t.Fatalf("dumped at %+v, %v", dumped, err)
-	}
+	dumped := require.Value(s.Dump(t.Context(), 1<<20, func([]byte) error { return nil }))(t)
+	require.True(t, strings.HasPrefix(dumped.Trail, "record "), "dumped at")
 	require.NoError(t, s.Close())
 	r := openReplica(t, path)
 	assert.Equal(t, r.At(), dumped, "the store was closed at")

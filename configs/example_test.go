@@ -25,10 +25,8 @@ func TestExamplesLoad(t *testing.T) {
 }
 
 func TestExampleIsItsFile(t *testing.T) {
-	file, err := os.ReadFile("example.yaml")
-	if err != nil || string(file) != string(Example()) {
-		t.Error("Example gives something else", err)
-	}
+	file := require.Value(os.ReadFile("example.yaml"))(t)
+	assert.Equal(t, string(file), string(Example()), "Example gives something else")
 }
 
 // all is the example with the keys that are off put on. It is not a configuration,

@@ -1,8 +1,10 @@
 package configs
 
 import (
-	"reflect"
 	"testing"
+
+	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 const mergeable = `
@@ -27,9 +29,7 @@ func FuzzMerge(f *testing.F) {
 			return
 		}
 		for _, other := range []file{one, {name: "empty.yaml", folder: "."}} {
-			if merged, err := merge([]file{one, other}, Source{}); err != nil || !reflect.DeepEqual(merged, alone) {
-				t.Errorf("%s\nmerged with %s: %v\n%+v\n%+v", first, other.name, err, merged, alone)
-			}
+			assert.DeepEqual(t, require.Value(merge([]file{one, other}, Source{}))(t), alone, first, "merged with", other.name)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -29,10 +30,8 @@ func TestRecordFilter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := parse(t, appliance("records: [{name: x, filter: "+c.file+"}]"))
-			got, err := config.Appliances[0].Records[0].Filter.MarshalJSON()
-			if err != nil || string(got) != c.want {
-				t.Errorf("got %s, %v, want %s", got, err, c.want)
-			}
+			got := require.Value(config.Appliances[0].Records[0].Filter.MarshalJSON())(t)
+			assert.Equal(t, string(got), c.want)
 		})
 	}
 }
@@ -90,10 +89,8 @@ func FuzzRecordFilter(f *testing.F) {
 		if err != nil {
 			return
 		}
-		b, err := one.Appliances[0].Records[0].Filter.MarshalJSON()
-		if err != nil || !json.Valid(b) {
-			t.Fatalf("%q becomes %s, %v", text, b, err)
-		}
+		b := require.Value(one.Appliances[0].Records[0].Filter.MarshalJSON())(t)
+		require.True(t, json.Valid(b), text, "becomes")
 		if again, err := filterOf(string(b)); err != nil || !reflect.DeepEqual(again, one) {
 			t.Fatalf("%q becomes %s, read as %+v, %v", text, b, again, err)
 		}

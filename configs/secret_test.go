@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -25,28 +26,20 @@ func TestSecretRead(t *testing.T) {
 		{"with its blanks", " abc ", " abc "},
 	} {
 		t.Run("reads a file "+test.name, func(t *testing.T) {
-			got, err := Secret{File: writeFile(t, test.content)}.Read()
-			if err != nil || got != test.want {
-				t.Errorf("got %q, error %v; want %q", got, err, test.want)
-			}
+			got := require.Value(Secret{File: writeFile(t, test.content)}.Read())(t)
+			assert.Equal(t, got, test.want)
 		})
 	}
 
 	t.Run("reads the file again at every call", func(t *testing.T) {
 		s := Secret{File: writeFile(t, "one")}
-		if got, err := s.Read(); got != "one" || err != nil {
-			t.Fatal(got, err)
-		}
+		require.Equal(t, require.Value(s.Read())(t), "one")
 		require.NoError(t, os.WriteFile(s.File, []byte("two"), 0o600))
-		if got, err := s.Read(); got != "two" || err != nil {
-			t.Fatal(got, err)
-		}
+		require.Equal(t, require.Value(s.Read())(t), "two")
 	})
 
 	t.Run("gives a value less its line end", func(t *testing.T) {
-		if got, err := NewSecret(" abc\n").Read(); got != " abc" || err != nil {
-			t.Fatal(got, err)
-		}
+		require.Equal(t, require.Value(NewSecret(" abc\n").Read())(t), " abc")
 	})
 
 	t.Run("is empty where it is unset", func(t *testing.T) {
@@ -84,9 +77,7 @@ func TestSecretRead(t *testing.T) {
 				}
 			}
 			require.NoError(t, os.WriteFile(s.File, []byte("sesame\n"), 0o600))
-			if got, err := s.Read(); got != "sesame" || err != nil {
-				t.Errorf("once it is corrected: %q, %v", got, err)
-			}
+			assert.Equal(t, require.Value(s.Read())(t), "sesame", "once it is corrected")
 		})
 	}
 }

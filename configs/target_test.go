@@ -21,8 +21,7 @@ func TestTargetOfASinkHasNoSecrets(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := "appliances:\n  - {name: hq, url: \"https://sensor.example\", api_key: k}\nsinks:\n  - {name: s, " + c.sink + "}\ntickets: {enabled: true, webhooks: {jira: {secret: s}}}\n"
-			config, err := configs.Parse("f.yaml", []byte(text), nil)
-			require.NoError(t, err)
+			config := require.Value(configs.Parse("f.yaml", []byte(text), nil))(t)
 			s := config.Sinks[0]
 			if s.Preset() != c.preset || s.Target() != c.target {
 				t.Errorf("%q, %q; want %q, %q", s.Preset(), s.Target(), c.preset, c.target)

@@ -52,10 +52,8 @@ tickets:
 		{"a path of the environment's", "rt", `{"id": 7, "status": "new"}`, tickets.Command{TicketID: "7", Status: "new"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			notice, err := receivers[test.system].Read(http.Header{}, []byte(test.body))
-			if err != nil || notice.Command != test.want {
-				t.Errorf("%+v (%v), want %+v", notice, err, test.want)
-			}
+			notice := require.Value(receivers[test.system].Read(http.Header{}, []byte(test.body)))(t)
+			assert.Equal(t, notice.Command, test.want)
 		})
 	}
 	var verifying []string

@@ -92,10 +92,8 @@ func TestTheChartRunsWhatTheManifestsRun(t *testing.T) {
 
 // TestTheChartsConfigurationsAreValid loads the value config of each file of values.
 func TestTheChartsConfigurationsAreValid(t *testing.T) {
-	files, err := filepath.Glob("helm/values/*.yaml")
-	if err != nil || len(files) < 3 {
-		t.Fatal(files, err)
-	}
+	files := require.Value(filepath.Glob("helm/values/*.yaml"))(t)
+	require.True(t, len(files) >= 3)
 	for _, file := range append(files, "helm/ndrbridge/values.yaml") {
 		t.Run(file, func(t *testing.T) {
 			text := read(t, file)

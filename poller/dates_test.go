@@ -109,9 +109,7 @@ func TestAWrongDateInFrontOfAnApplianceMovesNoStream(t *testing.T) {
 						time.Sleep(time.Second) // a Date has whole seconds
 						a.AddMany(3)
 						poll()
-						if stats, err := store.Stats(t.Context()); err != nil || stats.Events != 3 {
-							t.Errorf("%d events of 3 new detections: %v", stats.Events, err)
-						}
+						assert.Equal(t, require.Value(store.Stats(t.Context()))(t).Events, 3, "events of 3 new detections")
 					}
 				})
 			}

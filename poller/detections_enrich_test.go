@@ -115,8 +115,7 @@ func (d *directory) enricher(t *testing.T, change ...func(*appliance.Options, *p
 	for _, f := range change {
 		f(&a, &o)
 	}
-	client, err := appliance.New(a)
-	require.NoError(t, err)
+	client := require.Value(appliance.New(a))(t)
 	t.Cleanup(client.Close)
 	return poller.NewEnricher(client, o), log
 }
@@ -124,8 +123,7 @@ func (d *directory) enricher(t *testing.T, change ...func(*appliance.Options, *p
 // detection is one with these fields beside what all have.
 func detection(t *testing.T, id int64, fields string) transform.Detection {
 	t.Helper()
-	d, err := transform.ParseDetection(fmt.Appendf(nil, `{"id":%d,"mod_time":5%s}`, id, fields), false)
-	require.NoError(t, err)
+	d := require.Value(transform.ParseDetection(fmt.Appendf(nil, `{"id":%d,"mod_time":5%s}`, id, fields), false))(t)
 	return d
 }
 

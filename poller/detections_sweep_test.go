@@ -9,6 +9,7 @@ import (
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 // found reports whether a row became an event.
@@ -140,9 +141,7 @@ func TestAClockThatWentBackIsFollowedByASweep(t *testing.T) {
 		w.polls()
 		w.clock += w.options.ReconcileEvery.Milliseconds()
 		for range 5 { // pages of the sweep
-			if next, err := w.source.Poll(t.Context()); err != nil || next != poller.Soon {
-				t.Fatalf("no sweep is under way: %v", err)
-			}
+			require.Equal(t, require.Value(w.source.Poll(t.Context()))(t), poller.Soon, "no sweep is under way")
 		}
 		w.clock -= w.options.ReconcileEvery.Milliseconds() + hour
 		unseen := w.add(w.clock)

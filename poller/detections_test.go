@@ -636,9 +636,7 @@ func TestPollsThatFail(t *testing.T) {
 			}
 			w.add(w.clock)
 		}
-		if next, err := w.source.Poll(t.Context()); next != poller.Soon || err != nil {
-			t.Fatalf("next %v, error %v", next, err)
-		}
+		require.Equal(t, require.Value(w.source.Poll(t.Context()))(t), poller.Soon, "next")
 		w.mustPoll()
 		w.judge()
 	})

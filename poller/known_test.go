@@ -2,10 +2,12 @@ package poller
 
 import (
 	"encoding/binary"
-	"reflect"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 func TestWhatIsKnownOfADetectionIsReadAsItWasWritten(t *testing.T) {
@@ -50,10 +52,8 @@ func TestWhatEarlierVersionsKnewOfADetectionCanBeRead(t *testing.T) {
 			b := binary.AppendUvarint(binary.AppendVarint(nil, 1_750_000_000_123), 3)
 			b = append(append(b, c.flags), c.rest+tracked...)
 			c.want.modTime, c.want.events, c.want.tracked = 1_750_000_000_123, 3, []byte(tracked)
-			got, err := parseKnown(b)
-			if err != nil || !reflect.DeepEqual(got, c.want) {
-				t.Errorf("%+v, %v, want %+v", got, err, c.want)
-			}
+			got := require.Value(parseKnown(b))(t)
+			assert.DeepEqual(t, got, c.want)
 			if c.rest == "" && string(got.encode()) != string(b) {
 				t.Errorf("written as %x, want %x", got.encode(), b)
 			}
@@ -67,8 +67,6 @@ func TestAPositionMayLeaveWholeOut(t *testing.T) {
 		`{"mod_time":7,"whole":5}`:  5,
 		`{"mod_time":7,"whole":99}`: 7,
 	} {
-		if p, err := parsePosition[detectionsPosition]([]byte(stored)); err != nil || p.Whole != want {
-			t.Errorf("%s: %d, %v, want %d", stored, p.Whole, err, want)
-		}
+		assert.Equal(t, require.Value(parsePosition[detectionsPosition]([]byte(stored)))(t).Whole, want, stored)
 	}
 }

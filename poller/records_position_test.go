@@ -195,9 +195,7 @@ func TestAFencedCommitGoesOnFromWhatSomebodyElseCommitted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if next, err := w.poll(); next != poller.Soon || err != nil {
-		t.Fatalf("next %v, error %v", next, err)
-	}
+	require.Equal(t, require.Value(w.poll())(t), poller.Soon, "next")
 	w.drain()
 	w.judge(true)
 }

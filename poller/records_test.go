@@ -37,9 +37,7 @@ func TestMetricsOfRecordsFollowTheNamingRules(t *testing.T) {
 	})
 	w.mustPoll()
 	families := require.Value(registry.Gather())(t)
-	if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) > 0 {
-		t.Errorf("%v %v", problems, err)
-	}
+	assert.Empty(t, require.Value(promlint.NewWithMetricFamilies(families).Lint())(t))
 	if gathered(t, registry, "ndrbridge_source_warnings_total") == 0 {
 		t.Error("no warning was counted")
 	}

@@ -501,15 +501,11 @@ func TestDeadLettersNameTheirOwnError(t *testing.T) {
 			f.append(t, 41+i, 41+i)
 		}
 		stop()
-		deadLetters, err := f.store.Dead(t.Context(), checkpoint.SinkOwner("lake"), "", 100)
-		if err != nil || len(deadLetters) != 2 {
-			t.Fatalf("%d dead letters (%v), want 2", len(deadLetters), err)
-		}
+		deadLetters := require.Value(f.store.Dead(t.Context(), checkpoint.SinkOwner("lake"), "", 100))(t)
+		require.Equal(t, len(deadLetters), 2, "dead letters")
 		for _, d := range deadLetters {
-			e, err := transform.Parse(d.Body)
-			if err != nil || !strings.HasSuffix(d.Reason, "500 for "+e.ID) {
-				t.Errorf("event %s (%v) has the reason %q", e.ID, err, d.Reason)
-			}
+			e := require.Value(transform.Parse(d.Body))(t)
+			assert.True(t, strings.HasSuffix(d.Reason, "500 for "+e.ID), "event", e.ID, "has the reason", d.Reason)
 		}
 	})
 }

@@ -18,6 +18,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -158,9 +159,7 @@ func TestMatchSeesEventsAsTheyAreSent(t *testing.T) {
 			stop := f.start()
 			time.Sleep(time.Minute)
 			later.Store(true)
-			if n, err := f.store.Requeue(t.Context(), "lake", nil); err != nil || n != 3 {
-				t.Fatalf("%d requeued: %v", n, err)
-			}
+			require.Equal(t, require.Value(f.store.Requeue(t.Context(), "lake", nil))(t), 3, "requeued")
 			time.Sleep(time.Minute)
 			stop()
 			if len(f.accepted) != 3 || len(f.dead(t)) != 0 {

@@ -190,9 +190,7 @@ func TestRequeuedDeadLettersThatAreStillBadReturn(t *testing.T) {
 		stop := f.start()
 		time.Sleep(time.Hour)
 		before := f.dead(t)
-		if n, err := f.store.Requeue(t.Context(), "lake", nil); n != 30 || err != nil {
-			t.Fatal(n, err)
-		}
+		require.Equal(t, require.Value(f.store.Requeue(t.Context(), "lake", nil))(t), 30)
 		time.Sleep(time.Hour)
 		stop()
 		if dead := f.dead(t); !slices.Equal(dead, before) || f.runner.Status().State != sinks.StateRunning {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -75,9 +76,7 @@ func TestCommitContinuesAfterCommitsThatMayHaveBeenWritten(t *testing.T) {
 				require.ErrorIs(t, q.commit(t.Context(), b, n, nil), errCommit, "a commit of", n)
 			}
 			require.NoError(t, q.commit(t.Context(), b, 3, nil), "the commit after these")
-			if cursor, err := store.Cursor(t.Context(), "lake"); err != nil || cursor != b.last().Seq {
-				t.Errorf("the cursor is at %d, want %d: %v", cursor, b.last().Seq, err)
-			}
+			assert.Equal(t, require.Value(store.Cursor(t.Context(), "lake"))(t), b.last().Seq, "the cursor is at")
 			if heads, err := store.ParkedHeads(t.Context(), "lake", 0); err != nil || len(heads) != 1 || !q.parked.holds("key") {
 				t.Errorf("%d events are parked (%v), and the queue knows of that: %t", len(heads), err, q.parked.holds("key"))
 			}

@@ -252,10 +252,8 @@ func (m *machine) requeue(t *rapid.T) {
 	defer m.mu.Unlock()
 	keys := o.someDead(t)
 	o.release()
-	n, err := m.store.Requeue(context.Background(), o.name, keys)
-	if err != nil || n != len(keys) {
-		t.Fatalf("%d of the dead letters %v were requeued, %v", n, keys, err)
-	}
+	n := require.Value(m.store.Requeue(context.Background(), o.name, keys))(t)
+	require.Equal(t, n, len(keys), "of the dead letters", keys, "were requeued")
 	o.queued += uint64(n)
 	for _, key := range keys {
 		delete(o.dead, key)
@@ -267,10 +265,8 @@ func (m *machine) drop(t *rapid.T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	keys := o.someDead(t)
-	n, err := m.store.DropDead(context.Background(), checkpoint.SinkOwner(o.name), keys)
-	if err != nil || n != len(keys) {
-		t.Fatalf("%d of the dead letters %v were dropped, %v", n, keys, err)
-	}
+	n := require.Value(m.store.DropDead(context.Background(), checkpoint.SinkOwner(o.name), keys))(t)
+	require.Equal(t, n, len(keys), "of the dead letters", keys, "were dropped")
 	for _, key := range keys {
 		delete(o.dead, key)
 	}

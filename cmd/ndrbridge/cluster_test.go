@@ -316,9 +316,7 @@ func TestTheStateOfAClusterIsExported(t *testing.T) {
 		if text, exit := typed(t, "cluster", "export", to, "--from", copied); exit != 1 || !strings.Contains(text, "is in use by a running bridge") {
 			t.Errorf("exit %d: %s", exit, text)
 		}
-		if entries, err := os.ReadDir(filepath.Dir(to)); err != nil || len(entries) > 0 {
-			t.Errorf("it left %v (%v)", entries, err)
-		}
+		assert.Empty(t, require.Value(os.ReadDir(filepath.Dir(to)))(t), "it left")
 	})
 }
 

@@ -98,7 +98,5 @@ func TestNewConfigurationsThatAreRefused(t *testing.T) {
 		})
 	}
 	configNew(t, 0, "nats", "--output", there, "--force")
-	if text, err := os.ReadFile(there); err != nil || !strings.Contains(string(text), "nats:") {
-		t.Errorf("it was not overwritten: %s (%v)", text, err)
-	}
+	assert.Contains(t, string(require.Value(os.ReadFile(there))(t)), "nats:", "it was not overwritten")
 }

@@ -280,8 +280,6 @@ func TestMistakesAreParsed(t *testing.T) {
 	if len(all) != 1 || all[0].String() != text {
 		t.Errorf("got %v", all)
 	}
-	args, err := words(all[0].command)
-	if err != nil || !slices.Equal(args, []string{"ndrbridge", "x", "y z"}) {
-		t.Errorf("%q, %v", args, err)
-	}
+	args := require.Value(words(all[0].command))(t)
+	assert.EqualSlices(t, args, []string{"ndrbridge", "x", "y z"})
 }

@@ -3,11 +3,12 @@ package main
 import (
 	"bytes"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 func TestConfirm(t *testing.T) {
@@ -40,10 +41,8 @@ func TestConfirm(t *testing.T) {
 }
 
 func TestASinkThatIsNamedTwiceIsReplayedToOnce(t *testing.T) {
-	got, err := chosenSinks(t.Context(), nil, []string{"soc", "lake", "soc"}, false)
-	if err != nil || !slices.Equal(got, []string{"lake", "soc"}) {
-		t.Errorf("%q (%v)", got, err)
-	}
+	got := require.Value(chosenSinks(t.Context(), nil, []string{"soc", "lake", "soc"}, false))(t)
+	assert.EqualSlices(t, got, []string{"lake", "soc"})
 }
 
 func TestColoursRequireATerminal(t *testing.T) {

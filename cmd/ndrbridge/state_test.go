@@ -101,16 +101,12 @@ func TestTheStateIsBackedUp(t *testing.T) {
 			t.Errorf("%v (%v)", info, err)
 		}
 		store := require.Value(checkpoint.Open(path, checkpoint.Options{}))(t)
-		stats, err := store.Stats(t.Context())
-		if err != nil || stats.Last != 3 {
-			t.Errorf("%s holds %d events (%v)", path, stats.Last, err)
-		}
+		stats := require.Value(store.Stats(t.Context()))(t)
+		assert.Equal(t, stats.Last, 3, path, "holds", "events")
 		require.NoError(t, store.Close())
 	}
-	left, err := filepath.Glob(filepath.Join(folder, ".*"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("%v are left behind (%v)", left, err)
-	}
+	left := require.Value(filepath.Glob(filepath.Join(folder, ".*")))(t)
+	assert.Empty(t, left, "are left behind")
 }
 
 func TestStateMaintenance(t *testing.T) {

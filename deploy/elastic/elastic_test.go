@@ -210,9 +210,7 @@ func TestTransformKeepsTheLatestVersionOfEachDetection(t *testing.T) {
 		t.Errorf("the template of %s is %+v", x.Dest.Index, latest)
 	}
 	for _, index := range x.Source.Index {
-		if matches, err := filepath.Match(streams.IndexPatterns[0], index); err != nil || !matches {
-			t.Errorf("%s is not among %v: %v", index, streams.IndexPatterns, err)
-		}
+		assert.True(t, require.Value(filepath.Match(streams.IndexPatterns[0], index))(t), index, "is not among", streams.IndexPatterns)
 	}
 }
 

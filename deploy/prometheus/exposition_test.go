@@ -47,13 +47,10 @@ func scrape(t *testing.T) (metrics map[string]metric, text string) {
 
 func get(t *testing.T, url string) string {
 	t.Helper()
-	answer, err := http.Get(url)
-	require.NoError(t, err)
+	answer := require.Value(http.Get(url))(t)
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s %v: %s", answer.Status, err, body)
-	}
+	body := require.Value(io.ReadAll(answer.Body))(t)
+	require.Equal(t, answer.StatusCode, http.StatusOK, answer.Status)
 	return string(body)
 }
 

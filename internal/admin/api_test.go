@@ -190,10 +190,8 @@ func TestRefusedRequests(t *testing.T) {
 			if c.status == http.StatusMethodNotAllowed && answer.Header.Get("Allow") == "" {
 				t.Error("the Allow header is missing")
 			}
-			deadLetters, err := bridge.store.Dead(t.Context(), lake, "", 10)
-			if err != nil || len(deadLetters) != 1 {
-				t.Errorf("%d dead letters are left (%v), want the one that there was", len(deadLetters), err)
-			}
+			deadLetters := require.Value(bridge.store.Dead(t.Context(), lake, "", 10))(t)
+			assert.Equal(t, len(deadLetters), 1, "dead letters are left")
 		})
 	}
 }

@@ -72,14 +72,11 @@ func TestTruncatedBackupIsAnError(t *testing.T) {
 	})
 	t.Run("HTTP/1.0 is refused", func(t *testing.T) {
 		_, server := serve(t, newControl(t))
-		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		require.NoError(t, err)
+		conn := require.Value(net.Dial("tcp", server.Listener.Addr().String()))(t)
 		defer conn.Close()
 		fmt.Fprintf(conn, "POST /api/v1/backup HTTP/1.0\r\nAuthorization: Bearer %s\r\n\r\n", token)
-		answer, err := io.ReadAll(conn)
-		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.0 505 ") {
-			t.Errorf("%.200s (%v)", answer, err)
-		}
+		answer := require.Value(io.ReadAll(conn))(t)
+		assert.True(t, strings.HasPrefix(string(answer), "HTTP/1.0 505 "))
 	})
 }
 

@@ -36,10 +36,8 @@ func TestClientStatus(t *testing.T) {
 		Unconfigured: []admin.SinkStatus{{Name: "old"}},
 	}
 	client, _ := serve(t, c)
-	got, err := client.Status(t.Context())
-	if err != nil || !reflect.DeepEqual(got, c.status) {
-		t.Errorf("%+v (%v), want %+v", got, err, c.status)
-	}
+	got := require.Value(client.Status(t.Context()))(t)
+	assert.DeepEqual(t, got, c.status)
 }
 
 func TestClientHistory(t *testing.T) {
@@ -50,10 +48,8 @@ func TestClientHistory(t *testing.T) {
 		Sinks:   []admin.SinkHistory{{Sink: "lake", EventsPerSecond: []*float64{nil, nil}, LagEvents: []*uint64{nil, new(uint64(1 << 60))}, LagSeconds: []*float64{new(2.0), nil}}},
 	}
 	client, server := serve(t, c)
-	got, err := admin.API.GetHistory.Call(t.Context(), client, admin.None{})
-	if err != nil || !reflect.DeepEqual(got, c.history) {
-		t.Errorf("%+v (%v), want %+v", got, err, c.history)
-	}
+	got := require.Value(admin.API.GetHistory.Call(t.Context(), client, admin.None{}))(t)
+	assert.DeepEqual(t, got, c.history)
 	const want = `{"step_seconds":15,"until":"1970-01-01T00:00:01Z","journal":{"bytes":[null,7]},` +
 		`"streams":[{"appliance":"hq","stream":"detections","events_per_second":[null,0],"lag_seconds":[null,1.5]}],` +
 		`"sinks":[{"sink":"lake","events_per_second":[null,null],"lag_events":[null,1152921504606846976],"lag_seconds":[2,null]}]}`
@@ -107,9 +103,7 @@ func TestClientReload(t *testing.T) {
 	client, server := serve(t, c)
 	want := []string{"sink lake: changed", "appliance hq: removed"}
 	c.reload.Changes = want
-	if got, err := client.Reload(t.Context()); err != nil || !reflect.DeepEqual(got.Changes, want) {
-		t.Errorf("%q (%v), want %q", got.Changes, err, want)
-	}
+	assert.DeepEqual(t, require.Value(client.Reload(t.Context()))(t).Changes, want)
 	c.reload.Changes = nil
 	if _, body := request(t, http.MethodPost, server.URL+"/api/v1/reload", "", token); strings.TrimSpace(body) != `{"changes":[]}` {
 		t.Errorf("without a change: %s", body)

@@ -148,10 +148,8 @@ func TestDeadLettersAreRequeuedAndDropped(t *testing.T) {
 			if dropped.N != test.n || err != nil {
 				t.Errorf("%d (%v), want %d", dropped.N, err, test.n)
 			}
-			stats, err := c.store.Stats(t.Context())
-			if err != nil || stats.DeadLetters[lake].Count != uint64(test.left) {
-				t.Errorf("%d are left (%v), want %d", stats.DeadLetters[lake].Count, err, test.left)
-			}
+			stats := require.Value(c.store.Stats(t.Context()))(t)
+			assert.Equal(t, stats.DeadLetters[lake].Count, uint64(test.left), "are left", test.left)
 			if queued := stats.Sinks["lake"].Queued; test.requeue && queued != uint64(test.n) {
 				t.Errorf("%d are queued, want %d", queued, test.n)
 			}

@@ -263,9 +263,7 @@ func TestStreamsAreForwarded(t *testing.T) {
 	})
 	t.Run("a copy for HTTP/1.0 is refused", func(t *testing.T) {
 		conn := dial(t, server.Listener.Addr().String(), "POST /api/v1/backup HTTP/1.0\r\nAuthorization: Bearer "+token+"\r\n\r\n")
-		if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.0 505 ") {
-			t.Errorf("%.200s (%v)", answer, err)
-		}
+		assert.True(t, strings.HasPrefix(string(require.Value(io.ReadAll(conn))(t)), "HTTP/1.0 505 "))
 	})
 }
 

@@ -199,10 +199,8 @@ func TestRefusedConnectionsAreClosed(t *testing.T) {
 		"with a header that is far too large": "GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 30<<10) + "\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer, err := io.ReadAll(dial(t, address, text))
-			if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 4") {
-				t.Errorf("%.100s (%v), want a refusal and EOF", answer, err)
-			}
+			answer := require.Value(io.ReadAll(dial(t, address, text)))(t)
+			assert.True(t, strings.HasPrefix(string(answer), "HTTP/1.1 4"))
 		})
 	}
 }

@@ -271,9 +271,7 @@ func TestTheSizeOfAnswersIsLimited(t *testing.T) {
 				case !test.ok && (!errors.Is(err, ErrTooLarge) || failureOf(t, err).Status != 200):
 					t.Error(err)
 				}
-				if modTime, err := c.DetectionModTime(t.Context(), 1); err != nil || modTime != 7 {
-					t.Errorf("mod_time %d: %v", modTime, err)
-				}
+				assert.Equal(t, require.Value(c.DetectionModTime(t.Context(), 1))(t), 7, "mod_time")
 			})
 		}
 	}

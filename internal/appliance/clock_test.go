@@ -222,9 +222,7 @@ func TestAClockThatIsSetIsFollowed(t *testing.T) {
 				}
 				d.ahead, d.requests = by, nil
 				for range 3 {
-					if off, err := d.ask(t, c); err != nil || off.Abs() > 2*time.Second {
-						t.Fatalf("the time is off by %s: %v", off, err)
-					}
+					require.True(t, require.Value(d.ask(t, c))(t).Abs() <= 2*time.Second, "the time is off by")
 					require.True(t, len(d.requests) >= agreeingDates, "it was believed after", len(d.requests), "answers")
 				}
 				assert.Equal(t, len(d.requests), agreeingDates+2, "requests for 3 pages")
@@ -294,9 +292,7 @@ func TestATimeThatCannotBeKnownIsAnError(t *testing.T) {
 				require.True(t, n <= 3, "after", n, "answers it is believed still")
 			}
 			d.wrong = nil
-			if off, err := d.ask(t, c); err != nil || off.Abs() > 2*time.Second {
-				t.Errorf("off by %s: %v", off, err)
-			}
+			assert.True(t, require.Value(d.ask(t, c))(t).Abs() <= 2*time.Second, "off by")
 		})
 	})
 	t.Run("a stop ends the asking", func(t *testing.T) {

@@ -22,10 +22,8 @@ func TestVersionsAreComparedByNumber(t *testing.T) {
 		{"09.3", "9.03", 0},
 		{"8.9.9.99999", "9.3", -1},
 	} {
-		v, err := parseVersion(test.v)
-		require.NoError(t, err)
-		w, err := parseVersion(test.w)
-		require.NoError(t, err)
+		v := require.Value(parseVersion(test.v))(t)
+		w := require.Value(parseVersion(test.w))(t)
 		assert.Equal(t, v.Compare(w), test.want, v, "and", w)
 	}
 	assert.Equal(t, (Version{9, 3}).String(), "9.3")
@@ -47,9 +45,7 @@ func TestInvalidVersions(t *testing.T) {
 
 func TestTheFirmwareIsRead(t *testing.T) {
 	c := newClient(t, answer(200, "application/json", `{"version": "26.3.0.1234"}`))
-	if v, err := c.Firmware(t.Context()); err != nil || v.String() != "26.3.0.1234" {
-		t.Errorf("%s, %v", v, err)
-	}
+	assert.Equal(t, require.Value(c.Firmware(t.Context()))(t).String(), "26.3.0.1234")
 }
 
 func TestVersionsAreOrdered(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -93,10 +94,8 @@ func TestHostPort(t *testing.T) {
 		"https://a.example": "a.example:443", "http://a.example/x": "a.example:80", "socks5://a.example": "a.example:1080",
 		"https://a.example:8443": "a.example:8443", "https://[::1]": "[::1]:443",
 	} {
-		u, err := url.Parse(text)
-		if err != nil || HostPort(u) != want {
-			t.Errorf("%s: %s", text, HostPort(u))
-		}
+		u := require.Value(url.Parse(text))(t)
+		assert.Equal(t, HostPort(u), want, text)
 	}
 }
 

@@ -74,9 +74,7 @@ func TestNothingIsWrittenWithoutALease(t *testing.T) {
 	if _, err := conn.Write([]byte("in time")); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := io.ReadAll(io.LimitReader(far, 7)); err != nil || string(got) != "in time" {
-		t.Fatalf("%q arrived: %v", got, err)
-	}
+	require.Equal(t, string(require.Value(io.ReadAll(io.LimitReader(far, 7)))(t)), "in time", "arrived")
 	c.Stop(term) // no timer has run
 	if n, err := conn.Write([]byte("late")); n != 0 || !errors.Is(err, lease.ErrExpired) {
 		t.Errorf("a write without a lease returns %d, %v", n, err)
@@ -200,9 +198,7 @@ func TestAConnectionUnderALeaseIsLikeAnyOther(t *testing.T) {
 		}},
 		{"what the peer sends is read", func(t *testing.T, conn net.Conn, peer *net.TCPConn) {
 			go func() { _, _ = peer.Write([]byte("answer")); peer.Close() }()
-			if got, err := io.ReadAll(conn); err != nil || string(got) != "answer" {
-				t.Errorf("%q: %v", got, err)
-			}
+			assert.Equal(t, string(require.Value(io.ReadAll(conn))(t)), "answer")
 		}},
 		{"a deadline ends a blocked write", func(t *testing.T, conn net.Conn, peer *net.TCPConn) {
 			written := write(t, conn, peer)
@@ -357,9 +353,7 @@ func TestAPeerThatReadsNothingForLongerThanATermIsNotReset(t *testing.T) {
 	if n, err := io.Copy(io.Discard, io.LimitReader(far, large-1)); n != large-1 {
 		t.Errorf("%d bytes of %d arrived: %v", n, large-1, err)
 	}
-	if n, err := written(); n != large || err != nil {
-		t.Errorf("%d bytes of %d were written: %v", n, large, err)
-	}
+	assert.Equal(t, require.Value(written())(t), large, "bytes of", "were written")
 	close(renewing)
 	<-stopped
 }

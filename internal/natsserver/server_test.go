@@ -193,9 +193,7 @@ func TestServersFormAClusterInAnyOrder(t *testing.T) {
 	nc := connect(t, r.members[0].server.Dial)
 	js := require.Value(jetstream.New(nc))(t)
 	await(t, func() error { _, err := js.CreateStream(t.Context(), stream("NDR_prod_1")); return err })
-	if n, err := publish(js, "one"); n != 1 || err != nil {
-		t.Fatal(n, err)
-	}
+	require.Equal(t, require.Value(publish(js, "one"))(t), 1)
 	r.stop(1)
 	await(t, func() error { _, err := publish(js, "two"); return err })
 	r.stop(2)

@@ -46,10 +46,8 @@ func closed(ticket string) tickets.Command {
 
 func TestACommandIsStoredWithItsAppliance(t *testing.T) {
 	d := newAcceptor(t, nil, "hq")
-	accepted, err := d.Accept(t.Context(), "", []tickets.Command{closed("SEC-1"), {TicketID: "SEC-2", Assignee: pointer("")}})
-	if err != nil || len(accepted) != 2 {
-		t.Fatal(accepted, err)
-	}
+	accepted := require.Value(d.Accept(t.Context(), "", []tickets.Command{closed("SEC-1"), {TicketID: "SEC-2", Assignee: pointer("")}}))(t)
+	require.Equal(t, len(accepted), 2)
 	for i, want := range []struct{ ticket, body string }{
 		{"SEC-1", `{"ticket_id":"SEC-1","appliance":"hq","status":"closed"}`},
 		{"SEC-2", `{"ticket_id":"SEC-2","appliance":"hq","assignee":""}`},
@@ -134,13 +132,9 @@ func TestACallIsAcceptedWholeAndOnce(t *testing.T) {
 	if other, err := accept("http/k", closed("SEC-2")); err != nil || other[0].Duplicate {
 		t.Errorf("%+v (%v): a key that was used before must not lose another command", other, err)
 	}
-	if other, err := accept("nats/k", closed("SEC-2")); err != nil || other[0].Duplicate {
-		t.Errorf("%+v (%v): the key of another intake is another", other, err)
-	}
+	assert.False(t, require.Value(accept("nats/k", closed("SEC-2")))(t)[0].Duplicate, "the key of another intake is another")
 	for range 2 {
-		if other, err := accept("", closed("SEC-3")); err != nil || other[0].Duplicate {
-			t.Errorf("%+v (%v): without a key nothing comes again", other, err)
-		}
+		assert.False(t, require.Value(accept("", closed("SEC-3")))(t)[0].Duplicate, "without a key nothing comes again")
 	}
 	before := len(d.stored(t))
 	_, err = accept("http/l", closed("SEC-4"), tickets.Command{TicketID: "SEC-5", Status: "done"})

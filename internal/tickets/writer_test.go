@@ -279,10 +279,8 @@ func TestOtherTicketsContinueHoweverManyCommandsWaitForOne(t *testing.T) {
 		if c, _, err := store.Command(t.Context(), behind+1); err != nil || c.State != checkpoint.CommandApplied {
 			t.Errorf("a command of another ticket is %s, %v", c.State, err)
 		}
-		stats, err := store.Stats(t.Context())
-		if err != nil || stats.Commands.Pending != behind {
-			t.Errorf("%d commands wait, %v, want %d", stats.Commands.Pending, err, behind)
-		}
+		stats := require.Value(store.Stats(t.Context()))(t)
+		assert.Equal(t, stats.Commands.Pending, behind, "commands wait")
 	})
 }
 

@@ -248,9 +248,7 @@ func TestRotation(t *testing.T) {
 		send(t, s, events[:5]...)
 		send(t, s, events[5:10]...)
 		assert.Equal(t, fmt.Sprint(names(path)), "[x x.1]", "files")
-		if got, err := read(path); err != nil || len(got) != 10 {
-			t.Errorf("%d events, %v", len(got), err)
-		}
+		assert.Equal(t, len(require.Value(read(path))(t)), 10, "events")
 	})
 	t.Run("files beyond a lowered keep are removed", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "x")
@@ -271,10 +269,8 @@ func TestRotation(t *testing.T) {
 		}
 		os.Remove(path + ".2")
 		send(t, s, events[4])
-		oldest, err := os.ReadFile(path + ".3")
-		if err != nil || !bytes.Contains(oldest, events[0].Structured()) {
-			t.Errorf("the oldest is gone: %v", err)
-		}
+		oldest := require.Value(os.ReadFile(path + ".3"))(t)
+		assert.True(t, bytes.Contains(oldest, events[0].Structured()), "the oldest is gone")
 	})
 }
 
@@ -300,10 +296,8 @@ func TestFileChangedByOthers(t *testing.T) {
 			test.touch(t, path)
 			send(t, s, events[2])
 			send(t, s, events[3])
-			got, err := read(path)
-			if err != nil || len(got) != test.left {
-				t.Errorf("%d events, want %d, %v", len(got), test.left, err)
-			}
+			got := require.Value(read(path))(t)
+			assert.Equal(t, len(got), test.left, "events")
 		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"ndrbridge/test/assert"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 )
 
@@ -164,11 +165,7 @@ func TestSinkDeliversAfterCheck(t *testing.T) {
 	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}"})
 	events := sinktest.Events(3, 1, 100)
 	findingtest.ExpectGood(t, s.Check(t.Context(), sinks.Trial{Sure: events, Now: time.Now}))
-	if got, err := c.records(streamTopics); err != nil || len(got) > 0 {
-		t.Errorf("the check left %d records, %v", len(got), err)
-	}
+	assert.Empty(t, require.Value(c.records(streamTopics))(t), "the check left", "records")
 	assert.NoError(t, s.Send(t.Context(), events))
-	if got, err := c.events(); err != nil || len(got) != len(events) {
-		t.Errorf("%d events, %v", len(got), err)
-	}
+	assert.Equal(t, len(require.Value(c.events())(t)), len(events), "events")
 }

@@ -60,9 +60,7 @@ func TestLargeEventIsSentIfItsCompressedSizeFits(t *testing.T) {
 			t.Errorf("event %d: class %s: %v", i, class, err)
 		}
 	}
-	if got, err := c.events(); err != nil || len(got) != 3 {
-		t.Errorf("%d events, %v", len(got), err)
-	}
+	assert.Equal(t, len(require.Value(c.events())(t)), 3, "events")
 }
 
 func TestDocumentIsTheValueOfTheRecord(t *testing.T) {
@@ -79,10 +77,8 @@ func TestDocumentIsTheValueOfTheRecord(t *testing.T) {
 	if class, _ := failure.ClassOf(each[1]); class != failure.Rejected {
 		t.Errorf("a document above max_message_bytes: %v", each[1])
 	}
-	records, err := c.records(streamTopics)
-	if err != nil || len(records) != 2 {
-		t.Fatalf("%d records, %v", len(records), err)
-	}
+	records := require.Value(c.records(streamTopics))(t)
+	require.Equal(t, len(records), 2, "records")
 	want := map[string]transform.Event{events[0].PartitionKey: events[0], events[2].PartitionKey: events[2]}
 	for _, r := range records {
 		e := want[string(r.Key)]
@@ -250,9 +246,7 @@ func TestMissingTopic(t *testing.T) {
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "made.{action}", CreateTopic: &CreateTopic{Partitions: 5, Replication: 1}})
 		require.NoError(t, s.Send(t.Context(), events))
 		assert.Equal(t, len(c.PartitionInfos("made.updated")), 5, "partitions")
-		if records, err := c.records([]string{"made.updated"}); err != nil || len(records) != len(events) {
-			t.Errorf("%d records, %v", len(records), err)
-		}
+		assert.Equal(t, len(require.Value(c.records([]string{"made.updated"}))(t)), len(events), "records")
 	})
 	t.Run("is not changed if it exists", func(t *testing.T) {
 		c := startCluster(t)
@@ -276,9 +270,7 @@ func TestLeaderMoves(t *testing.T) {
 		t.Fatalf("class %s: %v", class, err)
 	}
 	assert.NoError(t, s.Send(t.Context(), events[6:]), "at the second attempt")
-	if got, err := c.events(); err != nil || len(got) != len(events) {
-		t.Errorf("%d events, %v", len(got), err)
-	}
+	assert.Equal(t, len(require.Value(c.events())(t)), len(events), "events")
 }
 
 func TestOrderOfAKeyWhoseTopicChanges(t *testing.T) {
@@ -305,9 +297,7 @@ func TestOrderOfAKeyWhoseTopicChanges(t *testing.T) {
 					t.Errorf("event %s: %v", events[i].ID, err)
 				}
 			}
-			if records, err := c.records([]string{"updated"}); err != nil || len(records) != 1 {
-				t.Errorf("%d records, %v", len(records), err)
-			}
+			assert.Equal(t, len(require.Value(c.records([]string{"updated"}))(t)), 1, "records")
 		})
 	}
 }
@@ -359,14 +349,10 @@ func TestRejectedEventIsFound(t *testing.T) {
 					want = append(want, e.ID)
 				}
 			}
-			records, err := c.records([]string{"single"})
-			if err != nil || len(records) != len(want) {
-				t.Fatalf("%d records, want %d: %v", len(records), len(want), err)
-			}
+			records := require.Value(c.records([]string{"single"}))(t)
+			require.Equal(t, len(records), len(want), "records")
 			for i, r := range records {
-				if e, err := decode(r); err != nil || e.ID() != want[i] {
-					t.Fatalf("record %d is %s, not %s: %v", i, e.ID(), want[i], err)
-				}
+				require.Equal(t, require.Value(decode(r))(t).ID(), want[i], "record", i, "is", "not")
 			}
 		})
 	}

@@ -55,9 +55,7 @@ func TestStreamChanges(t *testing.T) {
 		config.MaxBytes = -1
 		updateStream(t, nc, config)
 		require.NoError(t, sink.Send(t.Context(), events))
-		if got, err := storedEvents(nc, "NDR"); err != nil || len(got) != len(events) {
-			t.Errorf("%d events, %v", len(got), err)
-		}
+		assert.Equal(t, len(require.Value(storedEvents(nc, "NDR"))(t)), len(events), "events")
 	})
 	t.Run("a deleted stream halts until it is created again", func(t *testing.T) {
 		s := loopback.NATS(t, nil)

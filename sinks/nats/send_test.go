@@ -83,10 +83,8 @@ func TestDocumentIsStoredInsteadOfTheCloudEvent(t *testing.T) {
 	if class, _ := failure.ClassOf(each[1]); class != failure.Rejected {
 		t.Errorf("a document above max_payload: %v", each[1])
 	}
-	messages, err := stored(client(t, s), "NDR")
-	if err != nil || len(messages) != 2 {
-		t.Fatalf("%d messages, %v", len(messages), err)
-	}
+	messages := require.Value(stored(client(t, s), "NDR"))(t)
+	require.Equal(t, len(messages), 2, "messages")
 	for i, e := range []transform.Event{events[0], events[2]} {
 		m := messages[i]
 		if string(m.Data()) != string(e.Payload()) || m.Headers().Get("Content-Type") != e.ContentType() {
@@ -187,9 +185,7 @@ func TestStreams(t *testing.T) {
 				t.Errorf("event %d: class %s: %v", i, class, err)
 			}
 		}
-		if got, err := storedEvents(nc, "NDR"); err != nil || len(got) != 4 {
-			t.Errorf("%d events, %v", len(got), err)
-		}
+		assert.Equal(t, len(require.Value(storedEvents(nc, "NDR"))(t)), 4, "events")
 	})
 }
 
@@ -229,9 +225,7 @@ func TestAnswersOfOthersAreNotAcknowledgements(t *testing.T) {
 	events := sinktest.Events(50, 50, 400)
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", CreateStream: true, MaxPending: 1})
 	require.NoError(t, sink.Send(t.Context(), events))
-	if got, err := storedEvents(nc, "NDR"); err != nil || len(got) != len(events) {
-		t.Errorf("%d events, %v", len(got), err)
-	}
+	assert.Equal(t, len(require.Value(storedEvents(nc, "NDR"))(t)), len(events), "events")
 }
 
 func TestCredentials(t *testing.T) {

@@ -203,8 +203,6 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 			require.NoError(t, s.Send(t.Context(), []transform.Event{e}))
 			r.server.CloseClientConnections()
 		}
-		if got, err := r.received(); len(got) != 20 || err != nil {
-			t.Errorf("%d events, %v", len(got), err)
-		}
+		assert.Equal(t, len(require.Value(r.received())(t)), 20, "events")
 	})
 }

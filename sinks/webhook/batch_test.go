@@ -164,10 +164,8 @@ func TestLargeBodiesAreCompressed(t *testing.T) {
 			events := sinktest.Events(20, 10, test.size)
 			s := open(t, webhook.Options{URL: server.URL, Mode: test.mode, Gzip: test.gzip, Concurrency: 4})
 			require.NoError(t, s.Send(t.Context(), events))
-			got, err := r.received()
-			if len(got) != len(events) || err != nil {
-				t.Errorf("%d events, %v", len(got), err)
-			}
+			got := require.Value(r.received())(t)
+			assert.Equal(t, len(got), len(events), "events")
 			size := int64(0)
 			for _, e := range events {
 				size += int64(len(e.Structured()))

@@ -129,10 +129,8 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 		o, _, memory, sink := remembering(t, ticketPreset{}.preset())
 		o.down = "comment"
 		assert.Error(t, sink.Send(t.Context(), []transform.Event{first, second}), "no error")
-		known, err := memory.Store.RecallSink(t.Context(), memory.Sink, []string{webhook.DetectionKey(first)})
-		if err != nil || string(known[0]) != "T1" {
-			t.Errorf("%q, %v", known, err)
-		}
+		known := require.Value(memory.Store.RecallSink(t.Context(), memory.Sink, []string{webhook.DetectionKey(first)}))(t)
+		assert.Equal(t, string(known[0]), "T1")
 	})
 	t.Run("a Send that is cancelled behind the answer remembers all the same", func(t *testing.T) {
 		_, m, memory, sink := remembering(t, ticketPreset{}.preset())
@@ -142,10 +140,8 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 			return nil
 		}
 		_ = sink.Send(ctx, []transform.Event{first})
-		known, err := memory.Store.RecallSink(t.Context(), memory.Sink, []string{webhook.DetectionKey(first)})
-		if err != nil || string(known[0]) != "T1" {
-			t.Errorf("%q, %v", known, err)
-		}
+		known := require.Value(memory.Store.RecallSink(t.Context(), memory.Sink, []string{webhook.DetectionKey(first)}))(t)
+		assert.Equal(t, string(known[0]), "T1")
 	})
 	t.Run("what is older than it is kept is forgotten", func(t *testing.T) {
 		_, _, memory, sink := remembering(t, ticketPreset{}.preset())

@@ -149,9 +149,7 @@ func TestTLS(t *testing.T) {
 			var protocols []string
 			s := open(t, webhook.Options{URL: r.server.URL, Mode: mode, TLS: trusted(r)})
 			require.NoError(t, s.Send(t.Context(), sinktest.Awkward()))
-			if got, err := r.received(); len(got) != len(sinktest.Awkward()) || err != nil {
-				t.Errorf("%d events, %v", len(got), err)
-			}
+			assert.Equal(t, len(require.Value(r.received())(t)), len(sinktest.Awkward()), "events")
 			r.answers(func(_ http.ResponseWriter, request *http.Request) { protocols = append(protocols, request.Proto) })
 			require.NoError(t, s.Send(t.Context(), sinktest.Events(1, 1, 0)))
 			if fmt.Sprint(protocols) != "[HTTP/2.0]" || r.connections() != 1 {
@@ -242,9 +240,7 @@ func TestProxies(t *testing.T) {
 		})
 		s := open(t, webhook.Options{URL: target.server.URL, Proxy: through, TLS: trusted(target)})
 		assert.NoError(t, s.Send(t.Context(), sinktest.Events(3, 3, 0)))
-		if got, err := target.received(); len(got) != 3 || err != nil {
-			t.Errorf("%d events, %v", len(got), err)
-		}
+		assert.Equal(t, len(require.Value(target.received())(t)), 3, "events")
 	})
 	for status, want := range map[int]failure.Class{
 		400: failure.Halted, 403: failure.Halted, 407: failure.Halted, 413: failure.Halted, 429: failure.Transient, 502: failure.Transient, 504: failure.Transient,

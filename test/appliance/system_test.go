@@ -49,10 +49,8 @@ func TestAuthorization(t *testing.T) {
 func TestRoutes(t *testing.T) {
 	a, c := serve(t, standin.Options{})
 	t.Run("a path outside of the interface is not found", func(t *testing.T) {
-		got, err := c.send("GET", "/detections", "")
-		if err != nil || got.status != 404 {
-			t.Errorf("got %+v, %v", got, err)
-		}
+		got := require.Value(c.send("GET", "/detections", ""))(t)
+		assert.Equal(t, got.status, 404)
 	})
 	t.Run("a wrong method is not allowed", func(t *testing.T) {
 		for path, allowed := range map[string]string{

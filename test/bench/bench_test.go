@@ -125,9 +125,7 @@ func TestCountDocumentsAcrossBlocks(t *testing.T) {
 	body := strings.Repeat(eventStart+`"1.0"}`+strings.Repeat(" ", 997), 300)
 	for name, r := range map[string]io.Reader{"whole": strings.NewReader(body), "byte by byte": iotest.OneByteReader(strings.NewReader(body))} {
 		t.Run(name, func(t *testing.T) {
-			if n, err := countDocuments(r, eventStart); n != 300 || err != nil {
-				t.Errorf("%d, %v", n, err)
-			}
+			assert.Equal(t, require.Value(countDocuments(r, eventStart))(t), 300)
 		})
 	}
 }

@@ -23,9 +23,7 @@ const top = "../.."
 
 func TestPageIsCurrent(t *testing.T) {
 	want := require.Value(page(t.Context()))(t)
-	if got, err := os.ReadFile(filepath.Join(top, pageFile)); err != nil || !bytes.Equal(got, want) {
-		t.Error(pageFile, "does not: run make reference", err)
-	}
+	assert.True(t, bytes.Equal(require.Value(os.ReadFile(filepath.Join(top, pageFile)))(t), want), pageFile, "does not: run make reference")
 }
 
 func TestExamplesAreCloudEvents(t *testing.T) {

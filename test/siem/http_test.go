@@ -19,6 +19,7 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/require"
 )
 
 // shown are the header fields of a golden message.
@@ -81,10 +82,8 @@ func serve(t *testing.T, r *recipe, handle func(request *http.Request, body []by
 // moved returns a URL with another host and port.
 func moved(t *testing.T, from configs.URL, address string) configs.URL {
 	t.Helper()
-	u, err := url.Parse(from.Value())
-	if err != nil || u.Scheme != "https" {
-		t.Fatalf("not a URL of https: %v", err)
-	}
+	u := require.Value(url.Parse(from.Value()))(t)
+	require.Equal(t, u.Scheme, "https", "not a URL of https")
 	u.Host = address
 	return configs.NewURL(u.String())
 }

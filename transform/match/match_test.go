@@ -212,9 +212,7 @@ func TestMatchesOtherStreams(t *testing.T) {
 func matches(t *testing.T, expression string, e transform.Event, want bool) {
 	t.Helper()
 	m := require.Value(compile(expression))(t)
-	if got, err := m.Matches(e); err != nil || got != want {
-		t.Fatalf("%s gives %v, %v; want %v", expression, got, err, want)
-	}
+	require.Equal(t, require.Value(m.Matches(e))(t), want, expression, "gives")
 }
 
 func TestAnEvaluationErrorMatches(t *testing.T) {
@@ -247,9 +245,7 @@ func TestAnEvaluationErrorMatches(t *testing.T) {
 		if wanted, err := m.Matches(crowd); !wanted || err == nil || !strings.Contains(err.Error(), "too long for this event") {
 			t.Fatalf("%v, %v", wanted, err)
 		}
-		if wanted, err := m.Matches(detectionEvent(t, `{"participants":[{"id":1},{"id":-1}]}`)); !wanted || err != nil {
-			t.Fatalf("the next event: %v, %v", wanted, err)
-		}
+		require.True(t, require.Value(m.Matches(detectionEvent(t, `{"participants":[{"id":1},{"id":-1}]}`)))(t), "the next event")
 	})
 }
 

@@ -24,15 +24,13 @@ func check(t *testing.T, config any) {
 func TestConfigurationsOfTheRepositoryAreValid(t *testing.T) {
 	var found []string
 	for _, pattern := range []string{"configs/example.yaml", "configs/minimal.yaml", "deploy/*/ndrbridge.yaml", "deploy/*/*/ndrbridge.yaml"} {
-		files, err := filepath.Glob(filepath.Join(top, pattern))
-		require.NoError(t, err)
+		files := require.Value(filepath.Glob(filepath.Join(top, pattern)))(t)
 		found = append(found, files...)
 	}
 	assert.True(t, len(found) >= 6, "found", found)
 	for _, path := range found {
 		t.Run(path, func(t *testing.T) {
-			text, err := os.ReadFile(path)
-			require.NoError(t, err)
+			text := require.Value(os.ReadFile(path))(t)
 			check(t, tree(t, string(text)))
 		})
 	}

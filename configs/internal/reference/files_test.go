@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -14,20 +15,16 @@ import (
 const top = "../../.."
 
 func TestGeneratedFilesAreUpToDate(t *testing.T) {
-	made, err := files(top)
-	require.NoError(t, err)
+	made := require.Value(files(top))(t)
 	for name, want := range made {
 		t.Run(name+" is what the code says", func(t *testing.T) {
-			if got, err := os.ReadFile(filepath.Join(top, name)); err != nil || !bytes.Equal(got, want) {
-				t.Error("it is not: run make reference", err)
-			}
+			assert.True(t, bytes.Equal(require.Value(os.ReadFile(filepath.Join(top, name)))(t), want), "it is not: run make reference")
 		})
 	}
 }
 
 func TestEveryKeyIsDocumented(t *testing.T) {
-	s, err := readSource(filepath.Join(top, folder), filepath.Join(top, mapping))
-	require.NoError(t, err)
+	s := require.Value(readSource(filepath.Join(top, folder), filepath.Join(top, mapping)))(t)
 	for name, b := range s.blocks {
 		for _, f := range b.fields {
 			switch {

@@ -17,8 +17,7 @@ import (
 // with some of their keys changed, added and dropped.
 func TestSchemaAcceptsGeneratedConfigurations(t *testing.T) {
 	files := writeFiles(t)
-	text, err := os.ReadFile(filepath.Join(top, folder, "example.yaml"))
-	require.NoError(t, err)
+	text := require.Value(os.ReadFile(filepath.Join(top, folder, "example.yaml")))(t)
 	bases := []any{files.replace(tree(t, string(text))), tree(t, everything), tree(t, valid)}
 	keys := allKeys()
 	taken := 0

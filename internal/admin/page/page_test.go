@@ -58,8 +58,7 @@ func TestFilesHaveStrictHeaders(t *testing.T) {
 }
 
 func TestTheFiles(t *testing.T) {
-	names, err := filepath.Glob("*")
-	require.NoError(t, err)
+	names := require.Value(filepath.Glob("*"))(t)
 	handlers := page.Handlers()
 	markup := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|setHTML|createContextualFragment|\beval\(|new Function|srcdoc`)
 	inline := regexp.MustCompile(`(?i)<script(>| [^>]*>[^<])|<style|\sstyle=|\son[a-z]+=|javascript:`)
@@ -69,8 +68,7 @@ func TestTheFiles(t *testing.T) {
 		if filepath.Ext(name) == ".go" {
 			continue
 		}
-		text, err := os.ReadFile(name)
-		require.NoError(t, err)
+		text := require.Value(os.ReadFile(name))(t)
 		t.Run(name+" makes no markup from text", func(t *testing.T) {
 			assert.Equal(t, markup.FindString(string(text)), "")
 		})

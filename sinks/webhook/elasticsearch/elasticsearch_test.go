@@ -327,12 +327,9 @@ func TestBulksGoToTheIndexOfTheURL(t *testing.T) {
 		{"https://proxy.example/es/logs-{dataset}-prod", format.ECS, "/es/_bulk", "logs-ndrbridge.detection-prod"},
 		{"https://es.example/{dataset}", "", "/_bulk", "ndrbridge.detection"},
 	} {
-		p, err := openAt(webhook.PresetSettings{URL: test.url, Format: test.format}, clock)
-		require.NoError(t, err)
-		request, err := p.Compose([]transform.Event{documented(t, presettest.Burst(t, 1)[0])})
-		if err != nil || request.URL.EscapedPath() != test.path {
-			t.Errorf("%s: to %v, want %s, %v", test.url, request.URL, test.path, err)
-		}
+		p := require.Value(openAt(webhook.PresetSettings{URL: test.url, Format: test.format}, clock))(t)
+		request := require.Value(p.Compose([]transform.Event{documented(t, presettest.Burst(t, 1)[0])}))(t)
+		assert.Equal(t, request.URL.EscapedPath(), test.path, test.url, "to", request.URL)
 		var action struct {
 			Create struct {
 				Index string `json:"_index"`

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/sinks/webhook/render"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -55,12 +56,9 @@ func TestRender(t *testing.T) {
 		{"a severity number can be compared as it is", `{{ge .event.severitynumber 17}}`, "true"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			template, err := render.Compile(test.template, false)
-			require.NoError(t, err)
-			got, err := template.Render(e, 1<<10)
-			if err != nil || string(got) != test.want {
-				t.Errorf("%q, want %q; %v", got, test.want, err)
-			}
+			template := require.Value(render.Compile(test.template, false))(t)
+			got := require.Value(template.Render(e, 1<<10))(t)
+			assert.Equal(t, string(got), test.want)
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -183,9 +184,7 @@ func TestAfterATransientFailureTheMessageIsEdited(t *testing.T) {
 func TestAnInvalidMemoryIsIgnored(t *testing.T) {
 	p := opened(t, webhook.PresetSettings{URL: "https://slack.example/api", Key: "t", Channel: "c"})
 	for _, known := range []string{"", "{", "[]", `{"channel":"C1","in":"c"}`} {
-		r, err := p.ComposeWithMemory([]transform.Event{presettest.Version(t, 1, 0, "new")}, [][]byte{[]byte(known)})
-		if err != nil || r.URL.Path != "/api/chat.postMessage" {
-			t.Errorf("%q: %v, %v", known, r.URL, err)
-		}
+		r := require.Value(p.ComposeWithMemory([]transform.Event{presettest.Version(t, 1, 0, "new")}, [][]byte{[]byte(known)}))(t)
+		assert.Equal(t, r.URL.Path, "/api/chat.postMessage", known, r.URL)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 func TestParseTime(t *testing.T) {
@@ -31,10 +34,8 @@ func TestParseTime(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.raw+" is a time", func(t *testing.T) {
-			got, err := ParseTime(json.RawMessage(test.raw), now)
-			if err != nil || got != test.want {
-				t.Errorf("got %d, %v, want %d", got, err, test.want)
-			}
+			got := require.Value(ParseTime(json.RawMessage(test.raw), now))(t)
+			assert.Equal(t, got, test.want)
 		})
 	}
 	for _, raw := range []string{`"30m"`, `"-3x"`, `"-m"`, `""`, `"m"`, `1.5`, `true`, `{}`, `"-1mm"`, `"-1.5h"`, `"-9999999999999999y"`, `"-999999999999999w"`} {
