@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,11 +17,10 @@ import (
 // NAME: to publish, the subjects of its messages and of JetStream, which can only be given for all
 // streams of the account; to publish and subscribe, the subjects by which the members ask each
 // other. Only commands that create a cluster or begin a generation need CREATE for streams, unless
-// the streams and the bucket exist already, with the settings that they would get.
+// the streams exist already, with the settings that they would get.
 const Rights = `publish:
   ndr.NAME.>
   _INBOX.>
-  $KV.NDR_NAME.>
   $JS.API.INFO
   $JS.API.STREAM.CREATE.*
   $JS.API.STREAM.INFO.*
@@ -31,7 +29,6 @@ const Rights = `publish:
   $JS.API.CONSUMER.CREATE.*.>
   $JS.API.CONSUMER.DELETE.*.*
   $JS.API.CONSUMER.MSG.NEXT.*.*
-  $JS.API.DIRECT.GET.KV_NDR_NAME.>
   $JS.FC.>
 subscribe:
   _INBOX.>
@@ -48,49 +45,44 @@ type JetStreamOptions struct {
 	Wait time.Duration // for an answer of the servers; 0: 5 s
 }
 
-// JetStream has the bucket of a cluster, its stream of snapshots, and the logs of its generations.
-// It is safe for concurrent use.
+// JetStream has the logs of the generations of a cluster, and a stream with their snapshots and the
+// values of keys. It is safe for concurrent use.
 type JetStream struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	o        JetStreamOptions
 	warnings []string
-
-	mu     sync.Mutex
-	bucket jetstream.KeyValue // nil: it was not found yet
 }
 
 // OpenJetStream returns what NATS has of a cluster, which may be nothing: see Generation. It returns
-// an error that says what to do if the bucket or the stream of snapshots has settings with which
+// an error that says what to do if the stream of values and snapshots has settings with which
 // records could be lost, the servers are too old or without JetStream, or the user lacks rights. The
 // caller keeps nc, and must not close it before Close.
 func OpenJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*JetStream, error) {
+	j, err := Unopened(nc, o)
+	if err != nil {
+		return nil, err
+	}
+	if err = j.checkServer(ctx); err == nil {
+		err = j.openStream(ctx, j.o.metaConfig(), false)
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, j.o.Hide(err)
+	}
+	return j, nil
+}
+
+// Unopened is OpenJetStream without requests to the servers: nothing is checked.
+func Unopened(nc *nats.Conn, o JetStreamOptions) (*JetStream, error) {
 	if o.Hide == nil {
 		o.Hide = func(err error) error { return err }
 	}
 	o.Wait = cmp.Or(o.Wait, 5*time.Second)
-	j, err := openJetStream(ctx, nc, o)
-	if err != nil {
-		return nil, o.Hide(err)
-	}
-	return j, nil
-}
-
-func openJetStream(ctx context.Context, nc *nats.Conn, o JetStreamOptions) (*JetStream, error) {
 	js, err := jetstream.New(nc, jetstream.WithPublishAsyncTimeout(o.Wait))
 	if err != nil {
-		return nil, fmt.Errorf("open JetStream: %w", err)
+		return nil, fmt.Errorf("open JetStream: %w", o.Hide(err))
 	}
-	j := &JetStream{nc: nc, js: js, o: o}
-	if err := j.checkServer(ctx); err != nil {
-		return nil, err
-	}
-	for _, c := range []jetstream.StreamConfig{o.bucketStream(), o.snapshotConfig()} {
-		if err := j.open(ctx, c, nil); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-			return nil, err
-		}
-	}
-	return j, nil
+	return &JetStream{nc: nc, js: js, o: o}, nil
 }
 
 // Close ends the subscription to acknowledgements.
@@ -99,34 +91,18 @@ func (j *JetStream) Close() { j.js.CleanupPublisher() }
 // Warnings returns faults of the servers with which a cluster can run, but should not.
 func (j *JetStream) Warnings() []string { return j.warnings }
 
-// Bucket returns the key-value bucket NDR_<name>, with the settings of the cluster. The error is
-// jetstream.ErrStreamNotFound if NATS has no bucket.
-func (j *JetStream) Bucket(ctx context.Context) (jetstream.KeyValue, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.bucket != nil {
-		return j.bucket, nil
-	}
-	if err := j.open(ctx, j.o.bucketStream(), nil); err != nil {
-		return nil, err
-	}
-	bounded, cancel := j.bounded(ctx)
-	defer cancel()
-	bucket, err := j.js.KeyValue(bounded, j.o.bucketName())
-	if err != nil {
-		return nil, j.explain(bounded, "open the key-value bucket "+j.o.bucketName(), err)
-	}
-	j.bucket = bucket
-	return bucket, nil
-}
-
 // Generation returns the log of a generation and its snapshots. If create is set, it creates a missing
-// log, and the bucket and the stream of snapshots if they are missing; otherwise the error is
-// ErrLogLost if there is no log. If the log has settings with which records could be lost, the error
-// says what to do.
+// log, and a missing stream of values and snapshots; otherwise the error is ErrLogLost if there is no
+// log. If the log has settings with which records could be lost, the error says what to do.
 func (j *JetStream) Generation(ctx context.Context, n uint64, create bool) (Stream, Snapshots, error) {
 	c := j.o.logConfig(n)
-	err := j.openLog(ctx, c, create)
+	err := j.openStream(ctx, c, create)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		err = fmt.Errorf("%w: there is no stream %s in NATS: restore the data of NATS, or continue from a copy with 'ndrbridge cluster recover'", ErrLogLost, c.Name)
+	case err == nil && create:
+		err = j.openStream(ctx, j.o.metaConfig(), true)
+	}
 	if err != nil {
 		return nil, nil, j.o.Hide(err)
 	}
@@ -187,17 +163,27 @@ func (j *JetStream) advice(ctx context.Context, err error) string {
 	case codeInsufficient, codeMaxStorage, codeStorage:
 		return "give JetStream, or this account, more storage (max_file_store, or the account's limits)"
 	case codeMaxStreams:
-		return "allow the account more streams: a cluster has three, and one more after each recovery"
+		return "allow the account more streams: a cluster has two, and one more after each recovery"
 	case codeSubjectOverlap:
 		return fmt.Sprintf("another stream has the subjects ndr.%s.>: remove it, or give the cluster another name", j.o.Name)
 	}
 	return ""
 }
 
+// wrongLast reports whether a message was refused because its expectation does not hold, and the
+// sequence number that the answer has.
+func wrongLast(err error) (last uint64, ok bool) {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	if !ok || api.ErrorCode != codeWrongLast && api.ErrorCode != codeWrongLastConstant {
+		return 0, false
+	}
+	last, _ = strconv.ParseUint(strings.TrimPrefix(api.Description, "wrong last sequence: "), 10, 64)
+	return last, true
+}
+
 // answerError returns the error of a message that was refused.
 func (j *JetStream) answerError(err error) error {
-	if api, ok := errors.AsType[*jetstream.APIError](err); ok && (api.ErrorCode == codeWrongLast || api.ErrorCode == codeWrongLastConstant) {
-		last, _ := strconv.ParseUint(strings.TrimPrefix(api.Description, "wrong last sequence: "), 10, 64)
+	if last, ok := wrongLast(err); ok {
 		err = &WrongLastError{Last: last}
 	}
 	return j.o.Hide(err)

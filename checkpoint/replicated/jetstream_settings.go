@@ -11,17 +11,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// bucketName returns the name of the bucket of a cluster.
-func (o JetStreamOptions) bucketName() string { return "NDR_" + o.Name }
-
 // logConfig is that of the log of a generation. Only its leader answers reads, and it refuses
 // messages rather than remove old ones.
 func (o JetStreamOptions) logConfig(generation uint64) jetstream.StreamConfig {
 	return o.config(fmt.Sprint(generation), fmt.Sprintf("ndr.%s.log.%d", o.Name, generation))
 }
 
-func (o JetStreamOptions) snapshotConfig() jetstream.StreamConfig {
-	return o.config("snap", fmt.Sprintf("ndr.%s.snap.>", o.Name))
+// metaConfig is that of the values and snapshots. A value replaces the one before.
+func (o JetStreamOptions) metaConfig() jetstream.StreamConfig {
+	c := o.config("meta", fmt.Sprintf("ndr.%s.meta.>", o.Name))
+	c.AllowRollup = true
+	return c
 }
 
 func (o JetStreamOptions) config(name, subject string) jetstream.StreamConfig {
@@ -29,14 +29,6 @@ func (o JetStreamOptions) config(name, subject string) jetstream.StreamConfig {
 		Name: fmt.Sprintf("NDR_%s_%s", o.Name, name), Subjects: []string{subject}, Replicas: o.Replicas,
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
 		Duplicates: minDuplicates,
-	}
-}
-
-// bucketStream returns the settings of the bucket's stream that differ from those of a log.
-func (o JetStreamOptions) bucketStream() jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name: "KV_" + o.bucketName(), Subjects: []string{"$KV." + o.bucketName() + ".>"}, Replicas: o.Replicas,
-		MaxMsgsPerSubject: 1, AllowDirect: true,
 	}
 }
 
@@ -59,63 +51,23 @@ func (j *JetStream) checkServer(ctx context.Context) error {
 	return nil
 }
 
-// openLog checks a log. If it is missing, openLog creates it and what else the cluster needs, or,
-// unless create is set, returns ErrLogLost.
-func (j *JetStream) openLog(ctx context.Context, c jetstream.StreamConfig, create bool) error {
-	if create {
-		if err := j.createStream(ctx, c); err != nil {
-			return err
-		}
-		if err := j.createBucket(ctx); err != nil {
-			return err
-		}
-		return j.createStream(ctx, j.o.snapshotConfig())
-	}
-	err := j.open(ctx, c, nil)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		err = fmt.Errorf("%w: there is no stream %s in NATS: restore the data of NATS, or continue from a copy with 'ndrbridge cluster recover'", ErrLogLost, c.Name)
-	}
-	return err
-}
-
-// createStream checks a stream, and creates a missing one.
-func (j *JetStream) createStream(ctx context.Context, c jetstream.StreamConfig) error {
-	return j.open(ctx, c, func(ctx context.Context) error {
-		_, err := j.js.CreateStream(ctx, c)
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made by another member, with other settings
-			err = nil
-		}
-		return err
-	})
-}
-
-// createBucket is createStream for the bucket.
-func (j *JetStream) createBucket(ctx context.Context) error {
-	return j.open(ctx, j.o.bucketStream(), func(ctx context.Context) error {
-		_, err := j.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: j.o.bucketName(), History: 1, Replicas: j.o.Replicas, Storage: jetstream.FileStorage})
-		if errors.Is(err, jetstream.ErrBucketExists) {
-			err = nil
-		}
-		return err
-	})
-}
-
-// open checks the stream of a configuration. A missing one is created; if create is nil, the error
-// is jetstream.ErrStreamNotFound.
-func (j *JetStream) open(ctx context.Context, c jetstream.StreamConfig, create func(context.Context) error) error {
-	bounded, cancel := j.bounded(ctx)
+// openStream checks a stream, and creates a missing one if create is set. Otherwise the error is
+// jetstream.ErrStreamNotFound if it is missing.
+func (j *JetStream) openStream(ctx context.Context, c jetstream.StreamConfig, create bool) error {
+	ctx, cancel := j.bounded(ctx)
 	defer cancel()
-	s, err := j.js.Stream(bounded, c.Name)
-	if create != nil && errors.Is(err, jetstream.ErrStreamNotFound) {
-		if err = create(bounded); err == nil {
-			s, err = j.js.Stream(bounded, c.Name)
+	s, err := j.js.Stream(ctx, c.Name)
+	if create && errors.Is(err, jetstream.ErrStreamNotFound) {
+		s, err = j.js.CreateStream(ctx, c)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made by another member, with other settings
+			s, err = j.js.Stream(ctx, c.Name)
 		}
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return fmt.Errorf("there is no stream %s in NATS: %w", c.Name, jetstream.ErrStreamNotFound)
 	}
 	if err != nil {
-		return j.explain(bounded, "open the stream "+c.Name, err)
+		return j.explain(ctx, "open the stream "+c.Name, err)
 	}
 	if f := checkStream(s.CachedInfo().Config, c); f != nil {
 		return f
@@ -189,11 +141,11 @@ func checkVersion(version string) *Fault {
 func dotted(v [3]int) string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
 // CheckStreams compares the existing streams of a cluster with the settings that they get: that of
-// its bucket, that of snapshots, and the log of a generation; 0: of the first one. It returns
-// their faults and the names of missing ones. It makes none.
-func CheckStreams(ctx context.Context, js jetstream.JetStream, o JetStreamOptions, generation uint64) (faults []*Fault, missing []string, err error) {
-	for _, c := range []jetstream.StreamConfig{o.bucketStream(), o.snapshotConfig(), o.logConfig(max(generation, 1))} {
-		s, err := js.Stream(ctx, c.Name)
+// its values and snapshots, and the log of a generation; 0: of the first one. It returns their
+// faults and the names of missing ones. It makes none.
+func (j *JetStream) CheckStreams(ctx context.Context, generation uint64) (faults []*Fault, missing []string, err error) {
+	for _, c := range []jetstream.StreamConfig{j.o.metaConfig(), j.o.logConfig(max(generation, 1))} {
+		s, err := j.js.Stream(ctx, c.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			missing = append(missing, c.Name)
 			continue
@@ -223,12 +175,13 @@ func checkStream(got, want jetstream.StreamConfig) *Fault {
 	check(got.MaxMsgs > 0, "max_msgs is set")
 	check(got.MaxBytes > 0, "max_bytes is set")
 	check(got.MaxAge > 0, "max_age is set")
-	check(got.MaxMsgsPerSubject > 0 && want.MaxMsgsPerSubject == 0, "max_msgs_per_subject is set")
+	check(got.MaxMsgsPerSubject > 0, "max_msgs_per_subject is set")
 	check(got.MaxMsgSize > 0, "max_msg_size is set")
 	check(got.DenyPurge, "deny_purge is set")
 	check(got.NoAck, "no_ack is set")
 	check(got.Sealed, "it is sealed")
-	check(got.AllowDirect && !want.AllowDirect, "allow_direct is set")
+	check(got.AllowDirect, "allow_direct is set")
+	check(want.AllowRollup && !got.AllowRollup, "allow_rollup_hdrs is not set")
 	check(got.Mirror != nil || len(got.Sources) > 0, "it copies other streams")
 	check(got.SubjectTransform != nil, "subject_transform is set")
 	if wrong == nil {

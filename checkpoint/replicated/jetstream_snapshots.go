@@ -10,70 +10,86 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// jsSnapshots are the Snapshots of a generation. All generations share a stream, in which each
-// object has a subject; the pointer is in the cluster's bucket.
+// meta returns the stream of values and snapshots, whose subject is that of all keys and objects,
+// up to their names.
+func (j *JetStream) meta() *jsStream {
+	return &jsStream{j: j, name: j.o.metaConfig().Name, subject: fmt.Sprintf("ndr.%s.meta.", j.o.Name)}
+}
+
+// Get returns the value of a key, and its revision, as the stream's leader has it. If there is no
+// value it returns ErrNoKey.
+func (j *JetStream) Get(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+	ctx, cancel := j.bounded(ctx)
+	defer cancel()
+	meta := j.meta()
+	h, err := meta.handle(ctx)
+	var m *jetstream.RawStreamMsg
+	if err == nil {
+		m, err = h.GetLastMsgForSubject(ctx, meta.subject+key)
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, 0, fmt.Errorf("read %s in the stream %s: %w: %w", key, meta.name, ErrNoKey, err)
+	case err != nil:
+		return nil, 0, j.explain(ctx, fmt.Sprintf("read %s in the stream %s", key, meta.name), err)
+	}
+	return m.Data, m.Sequence, nil
+}
+
+// Put stores the value of a key if its revision is the given one; 0: if it has none. Otherwise it
+// returns ErrConflict. After any other error it is not known whether the value was stored.
+func (j *JetStream) Put(ctx context.Context, key string, value []byte, revision uint64) error {
+	ctx, cancel := j.bounded(ctx)
+	defer cancel()
+	meta := j.meta()
+	_, err := j.js.PublishMsg(ctx, &nats.Msg{
+		Subject: meta.subject + key, Data: value, Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}},
+	}, jetstream.WithExpectStream(meta.name), jetstream.WithExpectLastSequencePerSubject(revision))
+	if err == nil {
+		return nil
+	}
+	if _, conflict := wrongLast(err); conflict {
+		err = ErrConflict
+	}
+	return j.explain(ctx, fmt.Sprintf("write %s in the stream %s", key, meta.name), err)
+}
+
+// jsSnapshots are the Snapshots of a generation. Each object has a subject; the pointer is the value
+// of a key.
 type jsSnapshots struct {
-	jsStream // whose subject is that of all objects, up to their names
-	key      string
+	*jsStream // whose subject is that of all objects, up to their names
+	key       string
 }
 
 // snapshots returns those of a generation.
 func (j *JetStream) snapshots(generation uint64) Snapshots {
-	return &jsSnapshots{
-		jsStream: jsStream{j: j, name: j.o.snapshotConfig().Name, subject: fmt.Sprintf("ndr.%s.snap.%d.", j.o.Name, generation)},
-		key:      fmt.Sprintf("snap.%d", generation),
-	}
+	s := &jsSnapshots{j.meta(), fmt.Sprintf("snap.%d", generation)}
+	s.subject += s.key + "."
+	return s
 }
 
 // Pointer implements Snapshots.
 func (s *jsSnapshots) Pointer(ctx context.Context) (p Pointer, revision uint64, err error) {
-	ctx, cancel := s.j.bounded(ctx)
-	defer cancel()
-	bucket, err := s.j.Bucket(ctx)
-	if err != nil {
-		return p, 0, err
-	}
-	entry, err := bucket.Get(ctx, s.key)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
+	value, revision, err := s.j.Get(ctx, s.key)
+	if errors.Is(err, ErrNoKey) && !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return p, 0, nil
 	}
 	if err != nil {
-		return p, 0, s.j.explain(ctx, "read the pointer "+s.key, err)
+		return p, 0, err
 	}
-	if err := json.Unmarshal(entry.Value(), &p); err != nil {
-		return Pointer{}, 0, fmt.Errorf("the pointer %s in the bucket %s is damaged: %w: as long as a member has a copy of the log, delete the pointer with `nats kv del %[2]s %[1]s`, and it is written again", s.key, bucket.Bucket(), err)
+	if err := json.Unmarshal(value, &p); err != nil {
+		return Pointer{}, 0, fmt.Errorf("the pointer %s in the stream %s is damaged: %w: as long as a member has a copy of the log, delete the pointer with `nats stream purge %[2]s --subject %[4]s`, and it is written again", s.key, s.name, err, strings.TrimSuffix(s.subject, "."))
 	}
-	return p, entry.Revision(), nil
+	return p, revision, nil
 }
 
 // SetPointer implements Snapshots.
 func (s *jsSnapshots) SetPointer(ctx context.Context, p Pointer, revision uint64) error {
-	value, err := json.Marshal(p)
-	if err != nil {
-		return fmt.Errorf("encode the pointer: %w", err)
-	}
-	ctx, cancel := s.j.bounded(ctx)
-	defer cancel()
-	bucket, err := s.j.Bucket(ctx)
-	if err != nil {
-		return err
-	}
-	if revision == 0 {
-		_, err = bucket.Create(ctx, s.key, value)
-	} else {
-		_, err = bucket.Update(ctx, s.key, value, revision)
-	}
-	var api *jetstream.APIError
-	if errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) && (api.ErrorCode == codeWrongLast || api.ErrorCode == codeWrongLastConstant) {
-		return fmt.Errorf("replace the pointer %s: %w", s.key, ErrPointerMoved)
-	}
-	if err != nil {
-		return s.j.explain(ctx, "replace the pointer "+s.key, err)
-	}
-	return nil
+	return s.j.Put(ctx, s.key, encode(p), revision)
 }
 
 // Writer implements Snapshots.
@@ -123,7 +139,7 @@ func (s *jsSnapshots) Read(ctx context.Context, object string, bytes int64, w io
 	defer cancel(nil)
 	idle := time.AfterFunc(readIdle, func() { cancel(fmt.Errorf("no chunk came for %s", readIdle)) })
 	defer idle.Stop()
-	r := &streamReader{s: &s.jsStream, filter: s.subject + object, next: 1, begun: true}
+	r := &streamReader{s: s.jsStream, filter: s.subject + object, next: 1, begun: true}
 	r.yield = func(m jetstream.Msg, _ uint64) error {
 		idle.Stop()
 		defer idle.Reset(readIdle)

@@ -60,11 +60,9 @@ func TestOpenJetStreamRefuses(t *testing.T) {
 		limited("deny_purge is", func(c *jetstream.StreamConfig) { c.DenyPurge = true }),
 		limited("no_ack is", func(c *jetstream.StreamConfig) { c.NoAck = true }),
 		limited("allow_direct is", func(c *jetstream.StreamConfig) { c.AllowDirect = true }),
-		{name: "a bucket in memory", prepare: func(t *testing.T, js jetstream.JetStream) {
-			if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "NDR_test", Storage: jetstream.MemoryStorage}); err != nil {
-				t.Fatal(err)
-			}
-		}, want: "KV_NDR_test could lose records, or cannot be used: storage is Memory, not file"},
+		{name: "settings in memory", prepare: stream(func(c *jetstream.StreamConfig) {
+			c.Name, c.Subjects, c.Storage = "NDR_test_meta", []string{"ndr.test.meta.>"}, jetstream.MemoryStorage
+		}), want: "NDR_test_meta could lose records, or cannot be used: storage is Memory, not file; allow_rollup_hdrs is not set"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -106,22 +104,24 @@ func TestStreamsAreNotCreatedInPassing(t *testing.T) {
 	nc := startServer(t, nil)
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
-	all := []string{"KV_NDR_test", "NDR_test_snap", "NDR_test_1"}
-	for _, lost := range [][]string{all, all[:1], all[1:2], all[2:]} {
+	all := []string{"NDR_test_meta", "NDR_test_1"}
+	for _, lost := range [][]string{all, all[:1], all[1:]} {
 		if len(lost) == 1 {
 			openGeneration(t, openJetStream(t, nc, one))
 			require.NoError(t, js.DeleteStream(t.Context(), lost[0]))
 		}
 		j := openJetStream(t, nc, one)
-		_, bucket := j.Bucket(t.Context())
-		if errors.Is(bucket, jetstream.ErrStreamNotFound) != slices.Contains(lost, all[0]) {
-			t.Errorf("without %s: the bucket: %v", lost, bucket)
+		_, _, meta := j.Get(t.Context(), "settings")
+		if errors.Is(meta, jetstream.ErrStreamNotFound) != slices.Contains(lost, all[0]) || !errors.Is(meta, replicated.ErrNoKey) {
+			t.Errorf("without %s: the settings: %v", lost, meta)
 		}
 		_, _, log := j.Generation(t.Context(), 1, false)
-		if errors.Is(log, replicated.ErrLogLost) != slices.Contains(lost, all[2]) || log != nil && !strings.Contains(log.Error(), "ndrbridge cluster recover") {
+		if errors.Is(log, replicated.ErrLogLost) != slices.Contains(lost, all[1]) || log != nil && !strings.Contains(log.Error(), "ndrbridge cluster recover") {
 			t.Errorf("without %s: the log: %v", lost, log)
 		}
-		faults, missing, err := replicated.CheckStreams(t.Context(), js, one, 1)
+		u, err := replicated.Unopened(nc, one)
+		require.NoError(t, err)
+		faults, missing, err := u.CheckStreams(t.Context(), 1)
 		if err != nil || len(faults) > 0 || !slices.Equal(missing, lost) {
 			t.Errorf("without %s: %q are missing (%v, %v)", lost, missing, faults, err)
 		}
@@ -139,15 +139,14 @@ func TestANextGenerationReplacesWhatIsLost(t *testing.T) {
 	require.NoError(t, err)
 	openGeneration(t, openJetStream(t, nc, one))
 	j := openJetStream(t, nc, one)
-	for _, lost := range []string{"NDR_test_1", "NDR_test_snap", "KV_NDR_test"} {
+	for _, lost := range []string{"NDR_test_1", "NDR_test_meta"} {
 		require.NoError(t, js.DeleteStream(t.Context(), lost))
 	}
+	_, _, err = j.Get(t.Context(), "settings")
+	require.ErrorIs(t, err, replicated.ErrNoKey)
 	_, _, err = j.Generation(t.Context(), 2, true)
 	require.NoError(t, err)
-	bucket, err := j.Bucket(t.Context())
-	require.NoError(t, err)
-	_, err = bucket.Create(t.Context(), "settings", nil)
-	require.NoError(t, err)
+	require.NoError(t, j.Put(t.Context(), "settings", nil, 0))
 	_, _, err = openJetStream(t, nc, one).Generation(t.Context(), 2, false)
 	require.NoError(t, err)
 }
@@ -184,7 +183,8 @@ func TestErrorsOfServersAreHidden(t *testing.T) {
 	nc := startServer(t, nil)
 	o, hidden := one, errors.New("hidden")
 	o.Hide = func(error) error { return hidden }
-	log, snapshots := openGeneration(t, openJetStream(t, nc, o))
+	j := openJetStream(t, nc, o)
+	log, snapshots := openGeneration(t, j)
 	if _, err := publish(t, log, 7, replicated.Message{Kind: replicated.KindRenew, ID: "x"}); !errors.Is(err, hidden) {
 		t.Errorf("a number that is wrong: %v", err)
 	}
@@ -193,12 +193,18 @@ func TestErrorsOfServersAreHidden(t *testing.T) {
 	}
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
-	require.NoError(t, errors.Join(js.DeleteStream(t.Context(), "NDR_test_1"), js.DeleteKeyValue(t.Context(), "NDR_test")))
+	require.NoError(t, errors.Join(js.DeleteStream(t.Context(), "NDR_test_1"), js.DeleteStream(t.Context(), "NDR_test_meta")))
 	if _, err := log.Last(t.Context()); !errors.Is(err, hidden) {
 		t.Errorf("a log that is not there: %v", err)
 	}
 	if _, _, err := snapshots.Pointer(t.Context()); !errors.Is(err, hidden) {
-		t.Errorf("a bucket that is not there: %v", err)
+		t.Errorf("a pointer in a stream that is not there: %v", err)
+	}
+	if _, _, err := j.Get(t.Context(), "settings"); !errors.Is(err, hidden) {
+		t.Errorf("a key in a stream that is not there: %v", err)
+	}
+	if err := j.Put(t.Context(), "settings", nil, 1); !errors.Is(err, hidden) {
+		t.Errorf("a value in a stream that is not there: %v", err)
 	}
 }
 

@@ -28,7 +28,7 @@ const (
 
 // WriteSnapshot writes a state down, points to it, and then removes the log and the objects
 // before the previous snapshot. Whatever of this a crash prevents, the next snapshot does.
-// ErrPointerMoved: another member was faster. ErrDiverged, ErrLogLost: the log does not have the
+// ErrConflict: another member was faster. ErrDiverged, ErrLogLost: the log does not have the
 // message that the state, or the last snapshot, has.
 func WriteSnapshot(ctx context.Context, log Stream, s Snapshots, d Dumper) (Snapshot, error) {
 	fail := func(err error) (Snapshot, error) { return Snapshot{}, fmt.Errorf("write a snapshot: %w", err) }
@@ -53,7 +53,7 @@ func WriteSnapshot(ctx context.Context, log Stream, s Snapshots, d Dumper) (Snap
 	}
 	if err := s.SetPointer(ctx, next, revision); err != nil {
 		// If it is not known whether the pointer was replaced, the object must stay.
-		if errors.Is(err, ErrPointerMoved) {
+		if errors.Is(err, ErrConflict) {
 			err = errors.Join(err, abandon(ctx, s, next.Last.Object))
 		}
 		return fail(err)
@@ -150,13 +150,9 @@ func numberOf(object string) uint64 {
 	return n
 }
 
-var (
-	// ErrNoSnapshot is returned by Restore if there are no snapshots: the log has everything
-	// from its first message on.
-	ErrNoSnapshot = errors.New("there is no snapshot")
-	// ErrPointerMoved is returned if another member replaced the pointer to the snapshots.
-	ErrPointerMoved = errors.New("another member made a snapshot")
-)
+// ErrNoSnapshot is returned by Restore if there are no snapshots: the log has everything from its
+// first message on.
+var ErrNoSnapshot = errors.New("there is no snapshot")
 
 // Snapshot is a state that was written down.
 type Snapshot struct {
@@ -185,7 +181,7 @@ type Snapshots interface {
 	// Pointer returns the pointer, which may be the one before the current one, and its
 	// revision. Without snapshots both are zero.
 	Pointer(ctx context.Context) (p Pointer, revision uint64, err error)
-	// SetPointer replaces the pointer of a revision, or returns ErrPointerMoved. After any other
+	// SetPointer replaces the pointer of a revision, or returns ErrConflict. After any other
 	// error it is not known whether it did.
 	SetPointer(ctx context.Context, p Pointer, revision uint64) error
 	// Writer returns a writer of a new object, of which every byte is stored once Write has

@@ -139,7 +139,7 @@ func (n *Snapshotter) step(ctx context.Context) error {
 
 // made reports an attempt, unless another member was faster or ctx ended it.
 func (n *Snapshotter) made(ctx context.Context, s Snapshot, begun time.Time, err error) {
-	if n.o.Made != nil && ctx.Err() == nil && !errors.Is(err, ErrPointerMoved) {
+	if n.o.Made != nil && ctx.Err() == nil && !errors.Is(err, ErrConflict) {
 		n.o.Made(s, time.Since(begun), err)
 	}
 }

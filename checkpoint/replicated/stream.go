@@ -37,6 +37,11 @@ var (
 	// records: set it aside.
 	ErrDiverged = errors.New("the replica does not fit the log")
 
+	// ErrNoKey is returned for a key that has no value.
+	ErrNoKey = errors.New("the key does not exist")
+	// ErrConflict is returned if another process changed a value first.
+	ErrConflict = errors.New("another process changed it")
+
 	// ErrNoMessage is returned by streams for a sequence number without a message.
 	ErrNoMessage = errors.New("no such message")
 	// ErrPurged is returned by Stream.Follow, and by a Follower, if the stream begins after the

@@ -22,7 +22,7 @@ func (c *command) initCommand() *cobra.Command {
 	cmd := c.withJSON(c.withConfig(&cobra.Command{
 		Use:   "init",
 		Short: "Create a new cluster, empty or with the state of a single bridge",
-		Long: `Create the streams and the bucket of a new cluster in NATS, and its identity. Run it once,
+		Long: `Create the streams of a new cluster in NATS, and its identity. Run it once,
 with the configuration of a member, before or after the members are started: they wait for
 it. It fails if the cluster exists, or this machine has a state at the path of a member's.
 

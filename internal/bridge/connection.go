@@ -63,7 +63,7 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 	c.peers = cluster.Peers{NC: c.conn.Conn, Name: config.Name, Hide: endpoint.HideCluster(config)}
 	o := cluster.Options{
 		Name: config.Name, Member: config.Member, Term: time.Duration(config.Lease), Path: m.Config().State,
-		Registry: cluster.NewKV(c.storage.Bucket, c.peers.Hide), Storage: openStorage(c.storage), Peers: c.peers.Ask,
+		Registry: c.storage, Storage: openStorage(c.storage), Peers: c.peers.Ask,
 		Own: m.own, StopTimeout: pipeline.StopLimit(stopTimeout(m.Config())),
 		Version: m.options.Version, ConfigHash: m.configHash, URL: func() string { return m.Config().Advertise() },
 		Log: m.options.Log, Metrics: m.metrics,

@@ -16,7 +16,7 @@ import (
 	"ndrbridge/internal/pipeline/endpoint"
 )
 
-// Init creates the cluster of a configuration: its bucket, its streams and the first generation of
+// Init creates the cluster of a configuration: its streams and the first generation of
 // its log, with the state file at the path adopt; empty: with an empty state. No process may have
 // the file open; it is not changed. written is called after each record with the bytes of all so far.
 // Init returns an error that says what to do if the cluster is not new or this machine has a copy
@@ -59,7 +59,7 @@ func generations(ctx context.Context, c *configs.Cluster) (g cluster.Generations
 		return g, nil, err
 	}
 	g = cluster.Generations{
-		Name: c.Name, Registry: cluster.NewKV(storage.Bucket, o.Hide), Storage: openStorage(storage), Clock: lease.System(), Term: time.Duration(c.Lease),
+		Name: c.Name, Registry: storage, Storage: openStorage(storage), Clock: lease.System(), Term: time.Duration(c.Lease),
 	}
 	return g, func() {
 		storage.Close()

@@ -32,8 +32,8 @@ type Generations struct {
 func (g Generations) Init(ctx context.Context, state replicated.Dumper, written func(bytes int64)) error {
 	switch _, _, err := getSettings(ctx, g.Registry, g.Name); {
 	case err == nil:
-		return fmt.Errorf("%w: %q exists, and its state would be replaced; choose another cluster.name, or delete its streams and the bucket NDR_%[2]s", ErrNotNew, g.Name)
-	case !errors.Is(err, errNoKey):
+		return fmt.Errorf("%w: %q exists, and its state would be replaced; choose another cluster.name, or delete its streams, NDR_%[2]s_*", ErrNotNew, g.Name)
+	case !errors.Is(err, replicated.ErrNoKey):
 		return err
 	}
 	next, err := g.begin(ctx, replicated.Identity{Cluster: rand.Text()[:16], Generation: 1}, state, written)
@@ -62,11 +62,11 @@ func (g Generations) Continue(ctx context.Context, from replicated.Replica, conf
 		return s, errors.New("the copy is empty or belongs to no cluster: use the copy of another member, or of a backup")
 	}
 	stored, revision, err := getSettings(ctx, g.Registry, g.Name)
-	if err != nil && !errors.Is(err, errNoKey) {
+	if err != nil && !errors.Is(err, replicated.ErrNoKey) {
 		return s, err
 	}
 	if err == nil && stored.ID != s.Copy.Cluster {
-		return s, fmt.Errorf("%w: the copy belongs to the cluster %q, and NATS has another one, %q; to use the copy, delete the streams and the bucket NDR_%s", ErrNotNew, s.Copy.Cluster, stored.ID, g.Name)
+		return s, fmt.Errorf("%w: the copy belongs to the cluster %q, and NATS has another one, %q; to use the copy, delete the streams NDR_%s_*", ErrNotNew, s.Copy.Cluster, stored.ID, g.Name)
 	}
 	s.Current = stored.Generation
 	old, err := g.quiet(ctx, &s)
@@ -179,7 +179,7 @@ func (g Generations) owner(ctx context.Context) replicated.Options {
 // use stores the settings of a generation that is complete.
 func (g Generations) use(ctx context.Context, of replicated.Identity, revision uint64) error {
 	err := putSettings(ctx, g.Registry, settings{Name: g.Name, ID: of.Cluster, Generation: of.Generation, Layout: checkpoint.Layout}, revision)
-	if errors.Is(err, errConflict) {
+	if errors.Is(err, replicated.ErrConflict) {
 		return fmt.Errorf("%w: somebody else created or continued it meanwhile", ErrNotNew)
 	}
 	return err

@@ -9,13 +9,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/test/require"
 )
 
 // loss describes the data that NATS loses while no member runs.
 type loss struct {
 	end      bool // only the end of the log, not all of it
-	registry bool // the bucket, too
+	registry bool // the settings, too
 }
 
 var losses = map[string]loss{
@@ -162,7 +163,7 @@ func TestACopyOfAnotherClusterIsKept(t *testing.T) {
 func TestWaitingForAnOperatorIsNoFailure(t *testing.T) {
 	n := New(Options{Term: time.Minute, Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry())})
 	for range 10 {
-		n.fail(errNoKey)
+		n.fail(replicated.ErrNoKey)
 		n.stopTaking(errors.New("the log is empty"))
 	}
 	n.fail(errors.New("the disk is full"))

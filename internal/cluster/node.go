@@ -310,7 +310,7 @@ func (n *Node) failed(err error, lost bool) {
 // needsOperator reports whether an error lasts until an operator, or another member, has acted: no
 // attempt of this member fails because of it, or changes anything.
 func needsOperator(err error) bool {
-	return errors.Is(err, checkpoint.ErrNewer) || errors.Is(err, replicated.ErrMoved) || errors.Is(err, errNoKey)
+	return errors.Is(err, checkpoint.ErrNewer) || errors.Is(err, replicated.ErrMoved) || errors.Is(err, replicated.ErrNoKey)
 }
 
 // mayTry reports whether this member may try to follow: it did not fail to lately.

@@ -35,13 +35,13 @@ type replica struct {
 
 // openReplica opens the copy, and has it follow the log until the replica is closed. A copy that is
 // new, damaged, or of an earlier generation is restored from a snapshot first, until ctx is done.
-// The error is replicated.ErrLogLost if the servers lost data that the copy has, and errNoKey if
+// The error is replicated.ErrLogLost if the servers lost data that the copy has, and replicated.ErrNoKey if
 // they have no cluster; then no file is created, because Init requires that there is none.
 func (n *Node) openReplica(ctx context.Context) (*replica, error) {
 	bounded, cancel := context.WithTimeout(ctx, n.o.Term)
 	defer cancel()
 	used, _, noSettings := getSettings(bounded, n.o.Registry, n.o.Name)
-	if errors.Is(noSettings, errNoKey) && !n.o.files.exists(n.o.Path) {
+	if errors.Is(noSettings, replicated.ErrNoKey) && !n.o.files.exists(n.o.Path) {
 		return nil, noSettings
 	}
 	file, err := n.openFile()
@@ -53,7 +53,7 @@ func (n *Node) openReplica(ctx context.Context) (*replica, error) {
 		r.identity = used.identity()
 		r.Storage, err = n.o.Storage(bounded, used.Generation, false)
 	}
-	if err == nil || errors.Is(err, errNoKey) {
+	if err == nil || errors.Is(err, replicated.ErrNoKey) {
 		err = cmp.Or(n.compare(file, r.identity), err)
 	}
 	if err == nil {

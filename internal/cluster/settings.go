@@ -31,11 +31,22 @@ func (s settings) identity() replicated.Identity {
 	return replicated.Identity{Cluster: s.ID, Generation: s.Generation}
 }
 
-// getSettings reads the settings of a cluster, and their revision. errNoKey: it has none.
+// Registry keeps the settings of a cluster. A Registry is safe for concurrent use.
+// *replicated.JetStream implements it.
+type Registry interface {
+	// Get returns the value of key and its revision, or replicated.ErrNoKey. It may be out of date.
+	Get(ctx context.Context, key string) (value []byte, revision uint64, err error)
+	// Put stores value under key if the key's revision is revision; 0: if the key does
+	// not exist. It returns replicated.ErrConflict otherwise. After any other error it is not known
+	// whether the value was stored.
+	Put(ctx context.Context, key string, value []byte, revision uint64) error
+}
+
+// getSettings reads the settings of a cluster, and their revision. replicated.ErrNoKey: it has none.
 func getSettings(ctx context.Context, r Registry, name string) (s settings, revision uint64, err error) {
 	value, revision, err := r.Get(ctx, settingsKey)
 	switch {
-	case errors.Is(err, errNoKey):
+	case errors.Is(err, replicated.ErrNoKey):
 		return s, 0, fmt.Errorf("NATS has no settings of the cluster: create a new one with 'ndrbridge cluster init'; if it has run before, NATS has lost its data: restore it, or continue from a copy with 'ndrbridge cluster recover': %w", err)
 	case err != nil:
 		return s, 0, fmt.Errorf("read the cluster's settings: %w", err)
@@ -48,7 +59,7 @@ func getSettings(ctx context.Context, r Registry, name string) (s settings, revi
 		err = fmt.Errorf("they are not those of the cluster %q", name)
 	}
 	if err != nil {
-		return s, 0, fmt.Errorf("the settings in the registry cannot be used: %w; another program may use the bucket, choose another cluster.name", err)
+		return s, 0, fmt.Errorf("the settings in the registry cannot be used: %w; another program may use the stream, choose another cluster.name", err)
 	}
 	if s.Layout > checkpoint.Layout {
 		err = fmt.Errorf("%w: the state of the cluster has layout %d, this version reads up to %d; install the version that the other members have",

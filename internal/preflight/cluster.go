@@ -86,7 +86,6 @@ func checkMember(config *configs.Config) (found []finding.Finding) {
 type clusterTrial struct {
 	cluster *configs.Cluster
 	nc      *natsgo.Conn
-	js      jetstream.JetStream
 	hide    func(string) string // removes secrets from texts of the servers
 	found   []finding.Finding
 }
@@ -145,7 +144,6 @@ func (t *clusterTrial) jetStream(ctx context.Context) bool {
 	if err == nil {
 		_, err = js.AccountInfo(ctx)
 	}
-	t.js = js
 	switch {
 	case err == nil:
 		t.add(step, finding.OK, "it is enabled", "")
@@ -178,46 +176,33 @@ func (t *clusterTrial) streams(ctx context.Context) {
 	const step = "streams"
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	generation, known := t.generation(ctx, step)
-	if !known {
+	// Secrets are removed from the errors when they are added.
+	storage, err := replicated.Unopened(t.nc, replicated.JetStreamOptions{Name: t.cluster.Name, Replicas: t.cluster.Replicas})
+	var generation uint64 // 0: there is no stream with the settings
+	if err == nil {
+		generation, err = cluster.Generation(ctx, storage, t.cluster.Name)
+	}
+	switch {
+	case err == nil, errors.Is(err, jetstream.ErrStreamNotFound):
+	case errors.Is(err, context.DeadlineExceeded):
+		t.unanswered(step, err)
+		return
+	default:
+		t.add(step, finding.Failed, t.hide(err.Error()), "see docs/cluster.md")
 		return
 	}
-	o := replicated.JetStreamOptions{Name: t.cluster.Name, Replicas: t.cluster.Replicas}
-	faults, missing, err := replicated.CheckStreams(ctx, t.js, o, generation)
+	faults, missing, err := storage.CheckStreams(ctx, generation)
 	switch {
 	case err != nil:
 		t.unanswered(step, err)
-	case generation == 0 && len(missing) == 3: // the bucket, the snapshots and the log
+	case generation == 0 && len(missing) == 2: // the settings and the log
 		t.add(step, finding.Remark, "this cluster does not exist: ndrbridge cluster init creates it", "")
 	case len(missing) > 0:
 		t.add(step, finding.Failed, "NATS has lost "+strings.Join(missing, ", "), "bring its data back, or continue from a copy with ndrbridge cluster recover")
 	default:
-		t.add(step, finding.OK, "the bucket, the snapshots and the log exist", "")
+		t.add(step, finding.OK, "the settings, the snapshots and the log exist", "")
 	}
 	for _, f := range faults {
 		t.fault("settings", f)
 	}
-}
-
-// generation returns the generation of the cluster's log that is in use; 0: the cluster has no
-// bucket. If it is not known, generation adds the finding.
-func (t *clusterTrial) generation(ctx context.Context, step string) (n uint64, known bool) {
-	bucket, err := t.js.KeyValue(ctx, "NDR_"+t.cluster.Name)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return 0, true
-	}
-	if err != nil {
-		t.unanswered(step, err)
-		return 0, false
-	}
-	open := func(context.Context) (jetstream.KeyValue, error) { return bucket, nil }
-	unchanged := func(err error) error { return err } // its secrets are removed below
-	n, err = cluster.Generation(ctx, cluster.NewKV(open, unchanged), t.cluster.Name)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		t.unanswered(step, err)
-	case err != nil:
-		t.add(step, finding.Failed, t.hide(err.Error()), "see docs/cluster.md")
-	}
-	return n, err == nil
 }

@@ -65,18 +65,19 @@ func TestCheckCluster(t *testing.T) {
 		"a cluster that lacks its log": {keys: one, prepare: without("NDR_prod_1"), want: []findingtest.Row{
 			row("streams", finding.Failed, "NATS has lost NDR_prod_1", "ndrbridge cluster recover"),
 		}},
-		"a cluster that lacks its bucket": {keys: one, prepare: without("KV_NDR_prod"), want: []findingtest.Row{
-			row("streams", finding.Failed, "NATS has lost KV_NDR_prod", "ndrbridge cluster recover"),
+		"a cluster that lacks its settings and snapshots": {keys: one, prepare: without("NDR_prod_meta"), want: []findingtest.Row{
+			row("streams", finding.Failed, "NATS has lost NDR_prod_meta", "ndrbridge cluster recover"),
 		}},
 		"a cluster that lacks its settings": {keys: one, prepare: func(t *testing.T, js jetstream.JetStream) {
-			bucket := require.Value(js.KeyValue(t.Context(), "NDR_prod"))(t)
-			require.NoError(t, bucket.Delete(t.Context(), "settings"))
+			meta, err := js.Stream(t.Context(), "NDR_prod_meta")
+			require.NoError(t, err)
+			require.NoError(t, meta.Purge(t.Context(), jetstream.WithPurgeSubject("ndr.prod.meta.settings")))
 		}, want: []findingtest.Row{
 			row("streams", finding.Failed, "NATS has lost its data: restore it, or continue from a copy with 'ndrbridge cluster recover'", "docs/cluster.md"),
 		}},
 		"fewer servers than replicas": {keys: three, prepare: nothing, want: []findingtest.Row{
 			row("servers", finding.Failed, "not part of a cluster of servers, and cluster.replicas is 3", "cluster.replicas: 1"),
-			row("settings", finding.Failed, "KV_NDR_prod could lose records, or cannot be used: replicas is 1, less than cluster.replicas, 3", "nats stream edit KV_NDR_prod"),
+			row("settings", finding.Failed, "NDR_prod_meta could lose records, or cannot be used: replicas is 1, less than cluster.replicas, 3", "nats stream edit NDR_prod_meta"),
 		}},
 		"a server without JetStream": {server: func(o *server.Options) { o.JetStream = false }, keys: three, want: []findingtest.Row{
 			row("jetstream", finding.Failed, "no JetStream", "jetstream block"),
@@ -121,17 +122,16 @@ func start(t *testing.T, js jetstream.JetStream) error {
 		return err
 	}
 	defer j.Close()
-	registry := cluster.NewKV(j.Bucket, func(err error) error { return err })
 	open := func(ctx context.Context, generation uint64, create bool) (s cluster.Storage, err error) {
 		s.Stream, s.Snapshots, err = j.Generation(ctx, generation, create)
 		return s, err
 	}
-	generation, err := cluster.Generation(t.Context(), registry, "prod")
+	generation, err := cluster.Generation(t.Context(), j, "prod")
 	if err == nil {
 		_, err = open(t.Context(), generation, false)
 		return err
 	}
-	g := cluster.Generations{Name: "prod", Registry: registry, Storage: open, Clock: lease.System(), Term: time.Second}
+	g := cluster.Generations{Name: "prod", Registry: j, Storage: open, Clock: lease.System(), Term: time.Second}
 	return g.Init(t.Context(), nil, func(int64) {})
 }
 
@@ -153,11 +153,11 @@ func TestCheckAndStartAgree(t *testing.T) {
 		prepare func(*testing.T, jetstream.JetStream)
 		step    string
 	}{
-		"a small max_payload":          {server: func(o *server.Options) { o.MaxPayload = 8192 }, step: "max_payload"},
-		"a log that forgets":           {prepare: stream("NDR_prod_1", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), step: "settings"},
-		"a log of other subjects":      {prepare: stream("NDR_prod_1", func(c *jetstream.StreamConfig) { c.Subjects = []string{"x"} }), step: "settings"},
-		"snapshots that are limited":   {prepare: stream("NDR_prod_snap", func(c *jetstream.StreamConfig) { c.MaxMsgs = 10 }), step: "settings"},
-		"a bucket whose values vanish": {prepare: stream("KV_NDR_prod", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), step: "settings"},
+		"a small max_payload":        {server: func(o *server.Options) { o.MaxPayload = 8192 }, step: "max_payload"},
+		"a log that forgets":         {prepare: stream("NDR_prod_1", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), step: "settings"},
+		"a log of other subjects":    {prepare: stream("NDR_prod_1", func(c *jetstream.StreamConfig) { c.Subjects = []string{"x"} }), step: "settings"},
+		"snapshots that are limited": {prepare: stream("NDR_prod_meta", func(c *jetstream.StreamConfig) { c.MaxMsgs = 10 }), step: "settings"},
+		"settings that vanish":       {prepare: stream("NDR_prod_meta", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), step: "settings"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

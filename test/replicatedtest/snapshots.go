@@ -82,7 +82,7 @@ func (c *snapshotClient) Pointer(ctx context.Context) (p replicated.Pointer, rev
 func (c *snapshotClient) SetPointer(ctx context.Context, p replicated.Pointer, revision uint64) error {
 	return c.do(ctx, true, func(s *snapshots) error {
 		if s.revision != revision {
-			return replicated.ErrPointerMoved
+			return replicated.ErrConflict
 		}
 		s.pointer, s.revision = p, revision+1
 		return nil
