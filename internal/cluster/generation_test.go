@@ -88,6 +88,29 @@ func TestRecover(t *testing.T) {
 	})
 }
 
+// TestRecoverFromTheFurthestCopyOnly: as long as a member can be reached that has more of the log.
+func TestRecoverFromTheFurthestCopyOnly(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := startCluster(t, 2, withoutSnapshots)
+		owner, standbys := s.roles(t)
+		standby := standbys[0]
+		standby.stop()
+		time.Sleep(10 * testTerm)
+		owner.stop()
+		had := owner.disk.number()
+		s.servers.Forget(s.generation(), 0)
+		for _, m := range s.members {
+			m.start()
+		}
+		time.Sleep(10 * startup)
+		if err := standby.node().Recover(t.Context()); err == nil || !strings.Contains(err.Error(), "member "+owner.name+" has generation 1") {
+			t.Fatalf("a copy that is behind another: %v", err)
+		}
+		require.NoError(t, owner.node().Recover(t.Context()))
+		s.wantRecovered(t, 2, had)
+	})
+}
+
 // TestRequestIsDroppedOnceItsClientHasLeft: the member goes on, and can be asked again.
 func TestRequestIsDroppedOnceItsClientHasLeft(t *testing.T) {
 	bubble(t, func(t *testing.T) {

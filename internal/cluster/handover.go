@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ type recovery struct {
 
 // Recover begins the next generation of the log with this member's copy, even if the log has
 // messages that the copy lacks, and returns when that is done. It returns an error if a member owns
-// the log. It takes a little longer than a term and a quarter.
+// the log, or one that can be reached has more of it. It takes a little longer than a term and a quarter.
 func (n *Node) Recover(ctx context.Context) error {
 	request := &recovery{ctx: ctx, done: make(chan error, 1)}
 	err := n.accept(request)
@@ -148,6 +149,25 @@ func (n *Node) recovering(request *recovery) step {
 	}
 }
 
+// furthest returns an error if a member that can be reached has more of the log than this member's
+// copy. A slow one may have missed the client's question: it is asked again.
+func (n *Node) furthest(ctx context.Context, s Successor) error {
+	reports, err := n.o.Peers(ctx)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	reports = append(reports, n.peers...)
+	n.mu.Unlock()
+	for _, r := range reports {
+		if r.Cluster == s.Copy.Cluster && cmp.Or(cmp.Compare(r.Generation, s.Copy.Generation), cmp.Compare(r.Offset, s.Offset)) > 0 {
+			return fmt.Errorf("member %s has generation %d up to message %d, and this one generation %d up to message %d: continue with that copy, or stop that member",
+				r.Member, r.Generation, r.Offset, s.Copy.Generation, s.Offset)
+		}
+	}
+	return nil
+}
+
 // recover continues the log from this member's copy, which is restored from it afterwards.
 func (n *Node) recover(ctx context.Context) error {
 	file, err := n.o.OpenReplica(n.o.Path)
@@ -155,7 +175,7 @@ func (n *Node) recover(ctx context.Context) error {
 		return err
 	}
 	g := Generations{Name: n.o.Name, Registry: n.o.Registry, Storage: n.o.Storage, Clock: n.o.Clock, Term: n.o.Term}
-	s, err := g.Continue(ctx, file, func(Successor) error { return nil })
+	s, err := g.Continue(ctx, file, func(s Successor) error { return n.furthest(ctx, s) })
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}

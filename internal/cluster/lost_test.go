@@ -100,7 +100,7 @@ func (l loss) run(t *testing.T, starts []int) {
 		return
 	}
 	from := s.members[0]
-	if had[1] > had[0] {
+	if s.members[1].node().Report().Offset > from.node().Report().Offset {
 		from = s.members[1]
 	}
 	require.NoError(t, from.node().Recover(t.Context()))
