@@ -69,9 +69,8 @@ func TestDiskThatFillsUpAndIsFreedAgain(t *testing.T) {
 	check := func() {
 		t.Helper()
 		records, err := s.Read(ctx, 0, checkpoint.Batch{})
-		if err != nil || len(records) != 50*commits {
-			t.Fatalf("%d events, %v, want %d", len(records), err, 50*commits)
-		}
+		require.NoError(t, err)
+		require.Equal(t, len(records), 50*commits, "events")
 		if got, err := s.Position(ctx, source); err != nil || string(got) != string(position) {
 			t.Fatalf("position %q, %v, want %q", got, err, position)
 		}

@@ -232,9 +232,8 @@ func TestALogThatIsLostIsNoticedWhileNothingIsWritten(t *testing.T) {
 		log.fail(checkpoint.ErrNotOwner, false)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if !hasFailed(s) || !errors.Is(s.Err(), checkpoint.ErrNotOwner) {
-			t.Errorf("failed %t, %v", hasFailed(s), s.Err())
-		}
+		assert.True(t, hasFailed(s), "failed")
+		assert.ErrorIs(t, s.Err(), checkpoint.ErrNotOwner)
 	})
 }
 

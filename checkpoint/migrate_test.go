@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -65,9 +64,8 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 			for _, r := range next.Records {
 				queued = append(queued, r.Seq)
 			}
-			if err != nil || !slices.Equal(queued, []uint64{0, 6, 7, 7}) {
-				t.Errorf("queued %d, %v, want what was queued before, then event 7", queued, err)
-			}
+			assert.NoError(t, err)
+			assert.EqualSlices(t, queued, []uint64{0, 6, 7, 7}, "queued")
 			if _, err := s.Accept(ctx, []checkpoint.Command{{Appliance: "hq", Body: []byte("{}")}}); err != nil {
 				t.Error(err)
 			}

@@ -313,9 +313,8 @@ func TestAFileTornByAPowerFailureIsNeverTrusted(t *testing.T) {
 			all = append(all, record...)
 			return nil
 		})
-		if err != nil || !bytes.Equal(all, states[at.Offset]) {
-			t.Fatalf("offset %d, %v: not a state that the owner had", at.Offset, err)
-		}
+		require.NoError(t, err, "offset", at.Offset)
+		require.True(t, bytes.Equal(all, states[at.Offset]), "offset", at.Offset)
 	})
 	if torn == 0 {
 		t.Error("no mixture was torn")

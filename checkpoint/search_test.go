@@ -143,9 +143,8 @@ func TestLastCommandsOfAnAppliance(t *testing.T) {
 			for _, c := range found {
 				ids = append(ids, c.ID)
 			}
-			if err != nil || !slices.Equal(ids, c.want) {
-				t.Errorf("%d (%v), want %d", ids, err, c.want)
-			}
+			assert.NoError(t, err)
+			assert.EqualSlices(t, ids, c.want)
 		})
 	}
 }

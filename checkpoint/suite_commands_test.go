@@ -74,9 +74,8 @@ func (b backend) testCommands(t *testing.T) {
 			for _, e := range entries {
 				got = append(got, e.Key)
 			}
-			if err != nil || !slices.Equal(got, keys) {
-				t.Errorf("of %s %q is expected, %v, want %q", appliance, got, err, keys)
-			}
+			assert.NoError(t, err, "of", appliance)
+			assert.EqualSlices(t, got, keys, "of", appliance, "is expected")
 		}
 		want("hq", "7", "8", "9")
 		want("lab")

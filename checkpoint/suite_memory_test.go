@@ -2,7 +2,6 @@ package checkpoint_test
 
 import (
 	"fmt"
-	"reflect"
 	"testing"
 
 	"ndrbridge/checkpoint"
@@ -32,9 +31,8 @@ func (b backend) testMemory(t *testing.T) {
 		for _, value := range got {
 			texts = append(texts, string(value))
 		}
-		if err != nil || !reflect.DeepEqual(texts, values) {
-			t.Errorf("%s remembers %q, %v, want %q", sink, texts, err, values)
-		}
+		assert.NoError(t, err, sink)
+		assert.DeepEqual(t, texts, values, sink, "remembers")
 	}
 	keys := []string{"x", "none", "y"}
 

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 )
 
 // entries holds the remembered entries of a source or a sink.
@@ -41,9 +42,8 @@ func keep[O comparable](all map[O]map[string]knownEntry, owner O, entries []chec
 
 // compare checks the entries recalled of an owner.
 func compare(t *rapid.T, owner string, known map[string]knownEntry, keys []string, values [][]byte, err error) {
-	if err != nil || len(values) != len(keys) {
-		t.Fatalf("recall of %s: %d values for %d keys, %v", owner, len(values), len(keys), err)
-	}
+	require.NoError(t, err, "recall of", owner, "keys")
+	require.Equal(t, len(values), len(keys), "recall of", owner, "values for")
 	for i, key := range keys {
 		want := known[key]
 		if !bytes.Equal(values[i], want.value) && !(values[i] == nil && want.forgotten) {

@@ -300,9 +300,8 @@ func (m *machine) read(t *rapid.T) {
 }
 
 func (m *machine) wantEvent(t *rapid.T, r checkpoint.Record) {
-	if r.Seq < 1 || r.Seq > uint64(len(m.events)) {
-		t.Fatalf("event %d was never committed", r.Seq)
-	}
+	require.True(t, r.Seq >= 1, "event", r.Seq, "was never committed")
+	require.True(t, r.Seq <= uint64(len(m.events)), "event")
 	if !bytes.Equal(r.Event.Structured(), m.events[r.Seq-1].Structured()) {
 		t.Fatalf("event %d is\n%s, want\n%s", r.Seq, r.Event.Structured(), m.events[r.Seq-1].Structured())
 	}

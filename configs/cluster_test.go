@@ -138,7 +138,6 @@ func TestHash(t *testing.T) {
 	}
 	config := parse(t, clustered)
 	config.Hash()
-	if config.Cluster.Member != "a" || config.State != "/s/state.db" {
-		t.Error("Hash changed the configuration")
-	}
+	assert.Equal(t, config.Cluster.Member, "a", "Hash changed the configuration")
+	assert.Equal(t, config.State, "/s/state.db", "Hash changed the configuration")
 }

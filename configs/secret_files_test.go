@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -56,9 +55,8 @@ sinks:
 		{Key: "appliances[0].api_key", Path: first}, {Key: "sinks[0].webhook.url", Path: second},
 		{Key: "sinks[0].webhook.headers.X-Key", Path: second}, {Key: "sinks[0].webhook.sign.secrets[0]", Path: second},
 	}
-	if err != nil || !slices.Equal(found, want) {
-		t.Errorf("%v (%v), want %v", found, err, want)
-	}
+	assert.NoError(t, err)
+	assert.EqualSlices(t, found, want)
 }
 
 func TestSecretsNeedNotBeReadableIfNothingIsContacted(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ndrbridge/configs"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -23,9 +24,8 @@ func TestTargetOfASinkHasNoSecrets(t *testing.T) {
 			text := "appliances:\n  - {name: hq, url: \"https://sensor.example\", api_key: k}\nsinks:\n  - {name: s, " + c.sink + "}\ntickets: {enabled: true, webhooks: {jira: {secret: s}}}\n"
 			config := require.Value(configs.Parse("f.yaml", []byte(text), nil))(t)
 			s := config.Sinks[0]
-			if s.Preset() != c.preset || s.Target() != c.target {
-				t.Errorf("%q, %q; want %q, %q", s.Preset(), s.Target(), c.preset, c.target)
-			}
+			assert.Equal(t, s.Preset(), c.preset)
+			assert.Equal(t, s.Target(), c.target)
 		})
 	}
 }

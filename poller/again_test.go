@@ -7,6 +7,7 @@ import (
 
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 )
 
 // refusing is a client whose searches for a page end with errors.
@@ -51,9 +52,8 @@ func TestAPageWithoutMemoryIsRequestedAgainInTheSamePoll(t *testing.T) {
 			w.clock += int64(time.Second / time.Millisecond)
 			client.failures, client.pages = failures, 0
 			w.mustPoll()
-			if client.pages <= len(failures) || len(client.failures) > 0 {
-				t.Errorf("%d pages were asked for", client.pages)
-			}
+			assert.True(t, client.pages > len(failures), client.pages, "pages were asked for")
+			assert.Empty(t, client.failures)
 			w.judge()
 		})
 	}

@@ -153,9 +153,8 @@ func TestAnEntryIsKnownIfItsContentChanges(t *testing.T) {
 				for range 3 {
 					w.mustPoll()
 				}
-				if len(w.events) != 40 || len(w.gaps) > 0 {
-					t.Errorf("%d events of 40 entries, %d gaps", len(w.events), len(w.gaps))
-				}
+				assert.Equal(t, len(w.events), 40, len(w.gaps), "gaps", "events of 40 entries")
+				assert.Empty(t, w.gaps, len(w.gaps), "gaps")
 				w.judgeQuiet()
 			})
 		}
@@ -490,9 +489,8 @@ func TestTimesOfAnotherPrecisionAreNoOtherLog(t *testing.T) {
 					}
 					w.restartSource()
 					w.mustPoll()
-					if len(w.events) != 10+c.want || len(w.gaps) != c.gaps {
-						t.Errorf("%d events, %d gaps, want %d and %d", len(w.events), len(w.gaps), 10+c.want, c.gaps)
-					}
+					assert.Equal(t, len(w.events), 10+c.want, "events")
+					assert.Equal(t, len(w.gaps), c.gaps, "gaps")
 					w.judgeQuiet()
 				})
 			}
@@ -607,9 +605,8 @@ func TestTheSweepFindsWhatBecameVisibleBeforeTheOverlap(t *testing.T) {
 		if len(w.events) != 140 || w.delivered[late] != 1 || len(w.gaps) > 0 {
 			t.Errorf("%d events after the sweep, %d of the late entry, gaps %v", len(w.events), w.delivered[late], w.gaps)
 		}
-		if polls < 10 || w.requests-requests > 4*polls {
-			t.Errorf("the sweep took %d polls and %d requests", polls, w.requests-requests)
-		}
+		assert.True(t, polls >= 10, "the sweep took", polls, "polls")
+		assert.True(t, w.requests-requests <= 4*polls, "the sweep took", w.requests-requests, "requests")
 		assert.Equal(t, gathered(t, registry, "ndrbridge_source_reconciled_total"), 1, "found")
 		w.judgeQuiet()
 	})

@@ -414,8 +414,7 @@ func TestTheAuditLogOfAServer(t *testing.T) {
 		t.Fatalf("dead letters %v", state.dead)
 	}
 	for _, d := range state.dead {
-		if d.Class != "too_large" || !strings.Contains(d.Reason, "larger than allowed") {
-			t.Errorf("dead letter %+v", d)
-		}
+		assert.Equal(t, d.Class, "too_large", "dead letter", d)
+		assert.Contains(t, d.Reason, "larger than allowed", "dead letter", d)
 	}
 }

@@ -64,9 +64,8 @@ func TestASweepReadsItsRangeAndNoMore(t *testing.T) {
 		back := w.clock - w.options.ReconcileBack.Milliseconds()
 		before, first := w.add(back-60_000), w.add(back)
 		w.polls()
-		if w.found(before) || !w.found(first) {
-			t.Errorf("inclusive %t: a version from before the range was found: %t; the first one in it: %t", inclusive, w.found(before), w.found(first))
-		}
+		assert.False(t, w.found(before), "inclusive", inclusive, "a version from before the range was found")
+		assert.True(t, w.found(first), "inclusive", inclusive, "the first one in it")
 	}
 	t.Run("nothing from before the start is read", func(t *testing.T) {
 		w := newWorld(t)
@@ -173,8 +172,7 @@ func TestAClockThatWentBackIsFollowedByASweep(t *testing.T) {
 		w.polls()
 		fresh := w.add(w.clock)
 		w.polls()
-		if !w.found(late) || !w.found(fresh) {
-			t.Errorf("the late version was found: %t, the next one: %t", w.found(late), w.found(fresh))
-		}
+		assert.True(t, w.found(late), "the late version was found")
+		assert.True(t, w.found(fresh), "the next one")
 	})
 }

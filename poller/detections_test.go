@@ -479,9 +479,8 @@ func TestObjectsThatCannotBecomeEventsGoToTheDeadLettersOnce(t *testing.T) {
 				t.Fatalf("dead letters %v", w.state.dead)
 			}
 			for _, d := range w.state.dead {
-				if d.Class != c.class || !strings.Contains(d.Reason, c.reason) {
-					t.Errorf("dead letter %+v", d)
-				}
+				assert.Equal(t, d.Class, c.class, "dead letter", d)
+				assert.Contains(t, d.Reason, c.reason, "dead letter", d)
 			}
 			commits := w.state.commits
 			w.mustPoll()
@@ -541,9 +540,8 @@ func TestEachVersionThatCannotBecomeAnEventIsADeadLetterAndCountedOnce(t *testin
 			v, err := poller.VerifyDetections(t.Context(), w.client, w.state, w.options, time.UnixMilli(w.start), poller.VerifyReport{
 				Progress: func(string, int, time.Time) {},
 				Found: func(d poller.Difference) {
-					if d.Kind != "dead" || d.Journalled < 0 {
-						t.Errorf("verification finds %+v", d)
-					}
+					assert.Equal(t, d.Kind, "dead", "verification finds", d)
+					assert.True(t, d.Journalled >= 0, "verification finds", d)
 				},
 			})
 			if err != nil || v.Differences["dead"] != 1 {
@@ -743,7 +741,6 @@ func TestTheFilterOfAnOldStateIsLoggedAndReadingContinues(t *testing.T) {
 	w.touch(row, w.clock)
 	w.mustPoll()
 	assert.Equal(t, len(w.events), 2, "events arrived")
-	if !strings.Contains(said.String(), "the filter changed") || strings.Contains(said.String(), "first contact") {
-		t.Errorf("it logs:\n%s", said.String())
-	}
+	assert.Contains(t, said.String(), "the filter changed", "it logs")
+	assert.NotContains(t, said.String(), "first contact")
 }

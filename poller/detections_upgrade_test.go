@@ -10,6 +10,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/jsonscan"
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 // knownOfList1 is what a release that tracked the fields up to participants remembers of a
@@ -39,9 +40,8 @@ func TestAFieldAddedToChangesDeliversNothingAgain(t *testing.T) {
 	unreadable.raw = fmt.Appendf(nil, `{"id":%d,"mod_time":"soon","title":"0","ai_disposition":"indeterminate"}`, unreadable.id)
 	w.clock += 1000
 	w.mustPoll()
-	if len(w.events) != len(rows) || len(w.state.dead) != 1 {
-		t.Fatalf("%d events and %d dead letters", len(w.events), len(w.state.dead))
-	}
+	require.Equal(t, len(w.events), len(rows), "events")
+	require.Equal(t, len(w.state.dead), 1, "dead letters")
 
 	// The state is that of an earlier release.
 	set := func(key string, at int64, value []byte) {

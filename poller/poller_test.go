@@ -84,9 +84,8 @@ func TestWhenAStreamIsPolledAgain(t *testing.T) {
 					return c.next, c.err
 				}})
 				p.Run(ctx)
-				if waited < c.least || waited > c.most {
-					t.Errorf("it waits %v, want %v to %v", waited, c.least, c.most)
-				}
+				assert.True(t, waited >= c.least, c.least, "to", c.most, waited, "it waits")
+				assert.True(t, waited <= c.most, c.least, "to", c.most)
 			})
 		})
 	}

@@ -276,9 +276,8 @@ func TestRecordsThatGoBetweenTwoPagesHideNoOthers(t *testing.T) {
 	}
 	w.mustPoll()
 	w.judge(true)
-	if purged != 2 || len(w.arrived) < 50 {
-		t.Errorf("%d purged, %d arrived", purged, len(w.arrived))
-	}
+	assert.Equal(t, purged, 2, "purged")
+	assert.True(t, len(w.arrived) >= 50, len(w.arrived), "arrived")
 }
 
 func TestWindowsThatStayIncomplete(t *testing.T) {
@@ -383,9 +382,8 @@ func TestABacklogOfARecordStoreThatCannotSearchLong(t *testing.T) {
 				}
 			}
 			w.judge(true)
-			if failed > 200 || w.requests > 3000 {
-				t.Errorf("%d polls failed, in %d requests", failed, w.requests)
-			}
+			assert.True(t, failed <= 200, failed, "polls failed")
+			assert.True(t, w.requests <= 3000, w.requests, "requests")
 		})
 	}
 }

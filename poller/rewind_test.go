@@ -240,8 +240,7 @@ func TestVerifyReportsHowDetectionsDiffer(t *testing.T) {
 			Progress: func(string, int, time.Time) {},
 			Found:    func(d poller.Difference) { t.Errorf("found %+v", d) },
 		})
-		if err != nil || !polled {
-			t.Errorf("polled %v, %v", polled, err)
-		}
+		assert.NoError(t, err)
+		assert.True(t, polled, "polled")
 	})
 }

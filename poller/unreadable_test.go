@@ -142,9 +142,8 @@ func TestADetectionThatFailsByItsIDIsReadByASearch(t *testing.T) {
 	beside, bad := w.add(w.clock), w.add(w.clock)
 	bad.byID, beside.huge = answered(500), true
 	w.mustPoll()
-	if len(w.events) != 1 || len(w.state.dead) != 1 {
-		t.Errorf("%d events, dead letters %v", len(w.events), w.state.dead)
-	}
+	assert.Equal(t, len(w.events), 1, "events")
+	assert.Equal(t, len(w.state.dead), 1, "dead letters")
 }
 
 func TestAnUnreadableDetectionIsDeliveredWithoutALaterVersionBySweep(t *testing.T) {
@@ -173,9 +172,8 @@ func TestASweepPassesAnUnreadablePage(t *testing.T) {
 	late := w.add(w.clock - 1700_000)
 	w.clock += w.options.ReconcileEvery.Milliseconds()
 	w.pollsUntil(func() bool { return len(w.events) == 2 })
-	if w.events[1].Subject != strconv.FormatInt(late.id, 10) || len(w.state.dead) != 1 {
-		t.Errorf("events %v, dead letters %v", w.events, w.state.dead)
-	}
+	assert.Equal(t, w.events[1].Subject, strconv.FormatInt(late.id, 10), "events", w.events)
+	assert.Equal(t, len(w.state.dead), 1, "events", w.events, "dead letters")
 }
 
 func TestVerifyPassesWhatWasGivenUp(t *testing.T) {
@@ -214,9 +212,8 @@ func TestAnOutageGivesNothingUp(t *testing.T) {
 	}
 	w.failing = false
 	w.mustPoll()
-	if len(w.events) != 1 || len(w.state.dead) != 1 {
-		t.Errorf("%d events, dead letters %v", len(w.events), w.state.dead)
-	}
+	assert.Equal(t, len(w.events), 1, "events")
+	assert.Equal(t, len(w.state.dead), 1, "dead letters")
 }
 
 func TestADetectionWithoutAnIDIsOneDeadLetter(t *testing.T) {
@@ -233,9 +230,8 @@ func TestADetectionWithoutAnIDIsOneDeadLetter(t *testing.T) {
 	for range 50 {
 		w.mustPoll()
 	}
-	if len(w.state.dead) != 2 || w.state.commits != commits {
-		t.Errorf("%d dead letters of two objects, %d commits of what is known", len(w.state.dead), w.state.commits-commits)
-	}
+	assert.Equal(t, len(w.state.dead), 2, w.state.commits-commits, "commits of what is known", "dead letters of two objects")
+	assert.Equal(t, w.state.commits, commits, w.state.commits-commits, "commits of what is known")
 }
 
 func TestNoSingleAuditEntryHoldsTheLogUp(t *testing.T) {
@@ -287,9 +283,8 @@ func TestNoSingleAuditEntryHoldsTheLogUp(t *testing.T) {
 					t.Errorf("%d events, dead letters %v, %d polls failed, want %d", len(w.events), w.state.dead, failed, most)
 				}
 				for _, d := range w.state.dead {
-					if d.Class != "unreadable" || !strings.HasPrefix(d.Key, c.keys) {
-						t.Errorf("dead letter %+v", d)
-					}
+					assert.Equal(t, d.Class, "unreadable", "dead letter", d)
+					assert.True(t, strings.HasPrefix(d.Key, c.keys), "dead letter", d)
 				}
 				w.judge()
 			})
@@ -370,9 +365,8 @@ func TestADeadRecordHasTheKeyThatCanBeRead(t *testing.T) {
 				_, _ = w.poll()
 				w.pass(w.options.Window)
 			}
-			if len(w.arrived) != 11 || len(w.state.dead) != 1 {
-				t.Errorf("%d events, dead letters %v", len(w.arrived), w.state.dead)
-			}
+			assert.Equal(t, len(w.arrived), 11, "events")
+			assert.Equal(t, len(w.state.dead), 1, "dead letters")
 			for key, d := range w.state.dead {
 				if (key == bad.id) != c.skims || d.Class != c.class {
 					t.Errorf("dead letter %+v, the record is %s", d, bad.id)
@@ -600,9 +594,8 @@ func TestARecordIsGivenUpAlthoughTheWholePastCannotBeSearched(t *testing.T) {
 		w.pass(w.options.Window)
 		_, _ = w.poll()
 	}
-	if len(w.arrived) != 12 || len(w.state.dead) != 1 {
-		t.Errorf("%d records arrived, dead letters %v", len(w.arrived), w.state.dead)
-	}
+	assert.Equal(t, len(w.arrived), 12, "records arrived")
+	assert.Equal(t, len(w.state.dead), 1, "dead letters")
 }
 
 func TestAStoreThatCannotSearchThePastIsAskedAFewTimes(t *testing.T) {

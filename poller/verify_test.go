@@ -69,9 +69,8 @@ func TestVerifyReportsHowAnAuditLogDiffers(t *testing.T) {
 			})
 			require.NoError(t, err)
 			assert.EqualSlices(t, found, c.want, "found")
-			if v.Compared != len(w.log) || v.Same != len(w.log)-len(c.want) {
-				t.Errorf("%+v of %d entries", v, len(w.log))
-			}
+			assert.Equal(t, v.Compared, len(w.log), v, "entries")
+			assert.Equal(t, v.Same, len(w.log)-len(c.want), v, "entries")
 		})
 	}
 	t.Run("entries before the requested time do not count", func(t *testing.T) {
@@ -85,9 +84,8 @@ func TestVerifyReportsHowAnAuditLogDiffers(t *testing.T) {
 			Progress: func(string, int, time.Time) {},
 			Found:    func(d poller.Difference) { t.Errorf("found %+v", d) },
 		})
-		if err != nil || v.Compared != 3 {
-			t.Errorf("%+v, %v", v, err)
-		}
+		assert.NoError(t, err, v)
+		assert.Equal(t, v.Compared, 3, v)
 	})
 	t.Run("newest entries that are too large do not end it", func(t *testing.T) {
 		w := newAuditWorld(t)
@@ -104,9 +102,8 @@ func TestVerifyReportsHowAnAuditLogDiffers(t *testing.T) {
 			Progress: func(string, int, time.Time) {},
 			Found:    func(poller.Difference) {},
 		})
-		if err != nil || v.Compared != 46 {
-			t.Errorf("%+v, %v", v, err)
-		}
+		assert.NoError(t, err, v)
+		assert.Equal(t, v.Compared, 46, v)
 	})
 }
 
@@ -155,9 +152,8 @@ func TestVerifyReportsRecordsThatWereNotJournalled(t *testing.T) {
 			Found:    func(d poller.Difference) { found = append(found, d.Kind) },
 		})
 		require.NoError(t, err)
-		if compared != v.Compared || until.UnixMilli() < w.until {
-			t.Errorf("in the end %d of %d were compared, until %v", compared, v.Compared, until)
-		}
+		assert.Equal(t, compared, v.Compared, "were compared, until", until, "in the end")
+		assert.True(t, until.UnixMilli() >= w.until, "were compared, until", until)
 		return v, found
 	}
 	t.Run("none", func(t *testing.T) {

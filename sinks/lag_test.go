@@ -87,9 +87,8 @@ func TestLaggingSinkSkipsOldestEventsAndReportsThem(t *testing.T) {
 						accepted++
 					}
 				}
-				if accepted < c.least || accepted > c.most {
-					t.Errorf("%d events accepted, want %d to %d", accepted, c.least, c.most)
-				}
+				assert.True(t, accepted >= c.least, c.least, "to", c.most, accepted, "events accepted")
+				assert.True(t, accepted <= c.most, c.least, "to", c.most)
 				var events uint64
 				for _, s := range f.skips(t) {
 					events += s.Events

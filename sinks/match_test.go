@@ -18,6 +18,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -162,9 +163,8 @@ func TestMatchSeesEventsAsTheyAreSent(t *testing.T) {
 			require.Equal(t, require.Value(f.store.Requeue(t.Context(), "lake", nil))(t), 3, "requeued")
 			time.Sleep(time.Minute)
 			stop()
-			if len(f.accepted) != 3 || len(f.dead(t)) != 0 {
-				t.Errorf("accepted %v, dead letters %v", f.accepted, f.dead(t))
-			}
+			assert.Equal(t, len(f.accepted), 3, "accepted")
+			assert.Empty(t, f.dead(t), "dead letters")
 		})
 	})
 }

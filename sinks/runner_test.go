@@ -468,9 +468,8 @@ func TestResultsOfEventsDecideHowTheSinkIsRetried(t *testing.T) {
 				t.Errorf("status %+v, want %s: %s", s, c.state, c.text)
 			}
 			stop()
-			if f.attempts < c.least || f.attempts > c.most {
-				t.Errorf("%d attempts in an hour, want %d to %d", f.attempts, c.least, c.most)
-			}
+			assert.True(t, f.attempts >= c.least, c.least, "to", c.most, f.attempts, "attempts in an hour")
+			assert.True(t, f.attempts <= c.most, c.least, "to", c.most)
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -32,9 +33,8 @@ func expect(t *testing.T, e transform.Event, want transform.Attributes, data str
 	if err != nil {
 		t.Fatalf("%v: %s", err, e.Structured())
 	}
-	if read.Attributes != want || string(read.Data()) != data {
-		t.Errorf("read back\n%+v\n%s", read.Attributes, read.Data())
-	}
+	assert.Equal(t, read.Attributes, want, "read back")
+	assert.Equal(t, string(read.Data()), data)
 	var other cloudevents.Event
 	if err := json.Unmarshal(e.Structured(), &other); err != nil {
 		t.Fatalf("%v: %s", err, e.Structured())
@@ -204,9 +204,8 @@ func TestARecordBecomesAnEvent(t *testing.T) {
 			want := c.want
 			want.Source, want.Type, want.Appliance, want.RecordedTime = "ndrbridge://hq/records/web", "io.ndrbridge.record.stored", "hq", recorded
 			expect(t, e, want, `{"record":`+c.object+`}`)
-			if e.Stream() != "records" || e.Action() != "stored" {
-				t.Errorf("stream %s, action %s", e.Stream(), e.Action())
-			}
+			assert.Equal(t, e.Stream(), "records", "stream")
+			assert.Equal(t, e.Action(), "stored", "action")
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -180,9 +181,8 @@ func TestSeverityFollowsTheRiskScore(t *testing.T) {
 	} {
 		e, err := encoder.Detection(parse(t, `{"id":1,"mod_time":5,`+c.fields+`}`), transform.Observation{Created: true, Repeat: 1})
 		require.NoError(t, err)
-		if e.SeverityNumber != c.number || e.SeverityText != c.text {
-			t.Errorf("%s: %d %s, want %d %s", c.fields, e.SeverityNumber, e.SeverityText, c.number, c.text)
-		}
+		assert.Equal(t, e.SeverityNumber, c.number, c.fields)
+		assert.Equal(t, e.SeverityText, c.text, c.fields)
 	}
 }
 

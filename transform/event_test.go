@@ -51,12 +51,10 @@ func TestParseInvertsStructured(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %s", err, made.Structured())
 		}
-		if made.Attributes != a || read.Attributes != a {
-			t.Fatalf("made %+v, read back %+v, want %+v", made.Attributes, read.Attributes, a)
-		}
-		if string(made.Data()) != data || string(read.Data()) != data {
-			t.Fatalf("data %q, read back %q, want %q", made.Data(), read.Data(), data)
-		}
+		require.Equal(t, made.Attributes, a, "made")
+		require.Equal(t, read.Attributes, a, "read back")
+		require.Equal(t, string(made.Data()), data, "data")
+		require.Equal(t, string(read.Data()), data, "read back")
 	})
 }
 
@@ -151,9 +149,8 @@ func TestTheStreamAndTheActionFollowFromSourceAndType(t *testing.T) {
 		{"ndrbridge://bridge/events", "io.ndrbridge.heartbeat", "events", "heartbeat"},
 	} {
 		e := require.Value(transform.New(transform.Attributes{ID: "1", Source: c.source, Type: c.typ}, []byte(`{}`)))(t)
-		if e.Stream() != c.stream || e.Action() != c.action {
-			t.Errorf("%s, %s: stream %q, action %q", c.source, c.typ, e.Stream(), e.Action())
-		}
+		assert.Equal(t, e.Stream(), c.stream, c.source, c.typ, "stream")
+		assert.Equal(t, e.Action(), c.action, c.source, c.typ, "action")
 	}
 }
 

@@ -360,9 +360,8 @@ func TestCheckAndRunAgree(t *testing.T) {
 				failed = commandline.ExitConfig
 			}
 			if code, _, errs := try(t, "check", "--config", config); test.want == "" {
-				if code != 0 || errs != "" {
-					t.Errorf("check: exit code %d: %s", code, errs)
-				}
+				assert.Equal(t, code, 0, "check", "exit code")
+				assert.Equal(t, errs, "", "check")
 				serve(t, confidential{file: config}).stop()
 				return
 			} else if code != failed || !strings.Contains(errs, test.want) || !strings.Contains(errs, test.part) {

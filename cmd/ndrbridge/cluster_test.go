@@ -209,9 +209,8 @@ func TestCommandsOfACluster(t *testing.T) {
 	m := &member{state: aCluster(time.Now())}
 	config := m.serve(t)
 	text, exit := typed(t, "cluster", "status", "--config", config)
-	if exit != 0 || !strings.Contains(text, "cluster prod, as seen by bridge-2") {
-		t.Errorf("exit %d:\n%s", exit, text)
-	}
+	assert.Equal(t, exit, 0, "exit")
+	assert.Contains(t, text, "cluster prod, as seen by bridge-2")
 	var got admin.Cluster
 	text, exit = typed(t, "cluster", "status", "--json", "--config", config)
 	if err := json.Unmarshal([]byte(text), &got); err != nil || exit != 0 || got.Owner != "bridge-1" {

@@ -11,6 +11,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -61,9 +62,8 @@ func TestDeadLettersOfAStreamAreListed(t *testing.T) {
 			if len(lines) != c.n || first.Key != c.first || first.Body != nil || first.EventID != "" || string(first.BodyBase64) != "\xff\x1b not JSON" {
 				t.Errorf("%d lines, the first of them %s", len(lines), lines[0])
 			}
-			if (c.more != "") != (errs != "") || !strings.Contains(errs, c.more) {
-				t.Errorf("it says %q, want %q", errs, c.more)
-			}
+			assert.Equal(t, c.more != "", errs != "")
+			assert.Contains(t, errs, c.more, "it says")
 		})
 	}
 	i.expect(config, []expected{

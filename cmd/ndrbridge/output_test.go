@@ -61,9 +61,8 @@ func TestColoursRequireATerminal(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			command := &command{terminal: c.terminal, environ: c.environ}
-			if command.colours() != c.colours || command.width() != c.width {
-				t.Errorf("colours %v, width %d", command.colours(), command.width())
-			}
+			assert.Equal(t, command.colours(), c.colours, "colours")
+			assert.Equal(t, command.width(), c.width, "width")
 		})
 	}
 }

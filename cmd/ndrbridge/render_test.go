@@ -148,9 +148,8 @@ func TestRenderNeedsNoSinkOfTheConfigurationInTheEnvironment(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			command := &command{environ: []string{"NDRBRIDGE_CONFIG=" + config}}
 			code, stdout, stderr := command.try(t, highLine, append([]string{"render"}, test.args...)...)
-			if code != commandline.ExitDone || !strings.Contains(stdout, test.want) {
-				t.Errorf("exit code %d, it prints\n%s\n%s\nwant %q", code, stdout, stderr, test.want)
-			}
+			assert.Equal(t, code, commandline.ExitDone, stderr, "exit code")
+			assert.Contains(t, stdout, test.want, stderr, "it prints")
 		})
 	}
 }

@@ -38,9 +38,8 @@ func TestTheNewestEventsAreKept(t *testing.T) {
 			for _, e := range l.kept() {
 				got = append(got, e.ID)
 			}
-			if fmt.Sprint(got) != c.want || l.short != c.short {
-				t.Errorf("%v, short: %v", got, l.short)
-			}
+			assert.Equal(t, fmt.Sprint(got), c.want, got)
+			assert.Equal(t, l.short, c.short, got, "short")
 		})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+
+	"ndrbridge/test/assert"
 )
 
 func TestABuildIsDescribed(t *testing.T) {
@@ -24,9 +26,8 @@ func TestABuildIsDescribed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.build.stamp(c.settings)
-			if c.build.String() != c.text || c.build.revision() != c.revision {
-				t.Errorf("%s, %s; want %s, %s", c.build, c.build.revision(), c.text, c.revision)
-			}
+			assert.Equal(t, c.build.String(), c.text, c.build)
+			assert.Equal(t, c.build.revision(), c.revision, c.build)
 		})
 	}
 }

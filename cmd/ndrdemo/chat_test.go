@@ -37,17 +37,15 @@ func TestChat(t *testing.T) {
 				t.Errorf("the page lacks %s:\n%s", want, page)
 			}
 		}
-		if strings.Contains(string(page), "<script") || !strings.Contains(answer.Header.Get("Content-Security-Policy"), "default-src 'none'") {
-			t.Error("the page runs what others wrote")
-		}
+		assert.NotContains(t, string(page), "<script", "the page runs what others wrote")
+		assert.Contains(t, answer.Header.Get("Content-Security-Policy"), "default-src 'none'", "the page runs what others wrote")
 	})
 	t.Run("it keeps the last messages, and counts all", func(t *testing.T) {
 		c := newChat()
 		for i := range 60 {
 			answer := post(c, fmt.Sprintf(`{"text": "n", "blocks": [{"type": "header", "text": {"type": "plain_text", "text": "number %d."}}]}`, i))
-			if answer.Code != http.StatusOK || answer.Body.String() != "ok" {
-				t.Fatalf("answered %d, %s", answer.Code, answer.Body)
-			}
+			require.Equal(t, answer.Code, http.StatusOK, answer.Body, "answered")
+			require.Equal(t, answer.Body.String(), "ok", answer.Body)
 		}
 		page := httptest.NewRecorder()
 		c.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/", nil))

@@ -61,9 +61,8 @@ func TestDemo(t *testing.T) {
 		if !regexp.MustCompile(`[1-9]\d* tickets were opened in Jira; [1-9]\d* detections were linked to their tickets, and [1-9]\d* were closed`).MatchString(stdout.String()) {
 			t.Error("no ticket came full circle")
 		}
-		if code != commandline.ExitDone || stderr.String() != "" {
-			t.Errorf("exit code %d; standard error: %s", code, &stderr)
-		}
+		assert.Equal(t, code, commandline.ExitDone, "standard error", &stderr, "exit code")
+		assert.Equal(t, stderr.String(), "", "standard error", &stderr)
 		if folder := stdout.folder(t.Context()); exists(t, folder) {
 			t.Errorf("%s is left", folder)
 		}

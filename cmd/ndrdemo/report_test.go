@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -27,9 +28,8 @@ func event(t *testing.T, v ledger.Version) transform.Event {
 func TestASecondTicketBreaksTheGuarantee(t *testing.T) {
 	var out strings.Builder
 	err := conclude(ledger.New(), shown{}, chatCount{}, ticketCount{opened: 2, twice: 1}, &out)
-	if !errors.Is(err, errMissing) || !strings.Contains(out.String(), "1 tickets were opened for detections that already had one") {
-		t.Errorf("%v: %s", err, &out)
-	}
+	assert.ErrorIs(t, err, errMissing, &out)
+	assert.Contains(t, out.String(), "1 tickets were opened for detections that already had one", &out)
 }
 
 func TestConclusion(t *testing.T) {

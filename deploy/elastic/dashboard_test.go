@@ -41,9 +41,8 @@ func TestDashboardIsComplete(t *testing.T) {
 		decoder.DisallowUnknownFields()
 		require.NoError(t, decoder.Decode(&o), string(line))
 		objects, ids[o.Type+" "+o.ID] = append(objects, o), true
-		if o.MigrationVersion[o.Type] != newest[o.Type] || len(o.MigrationVersion) != 1 {
-			t.Errorf("%s has the version %v", o.ID, o.MigrationVersion)
-		}
+		assert.Equal(t, o.MigrationVersion[o.Type], newest[o.Type], o.ID)
+		assert.Equal(t, len(o.MigrationVersion), 1, o.ID, "has the version")
 	}
 	var named []string // references, by the objects' texts
 	for _, o := range objects {

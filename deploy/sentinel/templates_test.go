@@ -268,12 +268,10 @@ func hold(held map[string]bool, at string, value any) {
 func TestTheAnalyticsRuleStaysWithinTheLimitsOfSentinel(t *testing.T) {
 	r := read(t, "analyticsrule.json").Resources[0]
 	p := r.Properties
-	if r.Kind != "Scheduled" || !slices.Contains([]string{"High", "Medium", "Low", "Informational"}, p.Severity) {
-		t.Errorf("kind %s, severity %s", r.Kind, p.Severity)
-	}
-	if len(p.EntityMappings) > 10 || len(p.CustomDetails) > 20 {
-		t.Errorf("%d entities, %d details", len(p.EntityMappings), len(p.CustomDetails))
-	}
+	assert.Equal(t, r.Kind, "Scheduled", "severity", p.Severity, "kind")
+	assert.True(t, slices.Contains([]string{"High", "Medium", "Low", "Informational"}, p.Severity), "severity", p.Severity)
+	assert.True(t, len(p.EntityMappings) <= 10, len(p.EntityMappings), "entities")
+	assert.True(t, len(p.CustomDetails) <= 20, len(p.CustomDetails), "details")
 	identifiers := map[string]string{"IP": "Address", "Host": "FullName", "Account": "FullName"}
 	seen := make(map[string]bool)
 	for _, e := range p.EntityMappings {

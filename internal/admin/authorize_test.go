@@ -142,9 +142,8 @@ func TestTheInterfaceOverTLS(t *testing.T) {
 			}
 			require.NoError(t, err)
 			defer answer.Body.Close()
-			if answer.StatusCode != test.status || answer.ProtoMajor != 1 {
-				t.Errorf("%s %s", answer.Proto, answer.Status)
-			}
+			assert.Equal(t, answer.StatusCode, test.status, answer.Proto, answer.Status)
+			assert.Equal(t, answer.ProtoMajor, 1, answer.Proto, answer.Status)
 			if test.detail != "" {
 				var problem struct{ Detail string }
 				if err := json.NewDecoder(answer.Body).Decode(&problem); err != nil || !strings.Contains(problem.Detail, test.detail) {

@@ -159,9 +159,8 @@ func TestClientRewindAndVerify(t *testing.T) {
 			if message(err) != test.want && (test.want == "" || !strings.Contains(message(err), test.want)) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
-			if compared != 3 || !reflect.DeepEqual(found, []poller.Difference{difference}) {
-				t.Errorf("compared %d, found %v", compared, found)
-			}
+			assert.Equal(t, compared, 3, "compared")
+			assert.DeepEqual(t, found, []poller.Difference{difference}, "found")
 			if !test.broken && !reflect.DeepEqual(got, []poller.Verification{verification}) {
 				t.Errorf("%+v, want %+v", got, verification)
 			}

@@ -59,9 +59,8 @@ var twoMembers = admin.Cluster{
 func TestClientCluster(t *testing.T) {
 	client, server := serveCluster(t, &cluster{state: twoMembers})
 	got, err := admin.API.GetCluster.Call(t.Context(), client, admin.None{})
-	if err != nil || !reflect.DeepEqual(got, twoMembers) {
-		t.Errorf("%+v (%v), want %+v", got, err, twoMembers)
-	}
+	assert.NoError(t, err)
+	assert.DeepEqual(t, got, twoMembers)
 	status, err := client.Status(t.Context())
 	if err != nil || status.Cluster == nil || !reflect.DeepEqual(*status.Cluster, twoMembers) {
 		t.Errorf("the status has the cluster %+v (%v), want %+v", status.Cluster, err, twoMembers)

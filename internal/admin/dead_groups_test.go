@@ -3,13 +3,13 @@ package admin_test
 import (
 	"fmt"
 	"net/http"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 )
 
 func TestDeadLettersAreGrouped(t *testing.T) {
@@ -27,9 +27,8 @@ func TestDeadLettersAreGrouped(t *testing.T) {
 		{Appliance: "hq", Stream: "records/dns", Class: "invalid", Reason: "record <number>: no timestamp", Count: 2, First: time.Unix(5, 0).UTC(), Last: time.Unix(9, 0).UTC(), Key: "a"},
 		{Appliance: "hq", Stream: "records/dns", Class: "too_large", Reason: "record <number>: no timestamp", Count: 1, First: time.Unix(7, 0).UTC(), Last: time.Unix(7, 0).UTC(), Key: "c"},
 	}}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v (%v)\nwant %+v", got, err, want)
-	}
+	assert.NoError(t, err)
+	assert.DeepEqual(t, got, want)
 	if got, err := admin.API.GroupDeadLetters.Call(t.Context(), client, admin.GroupsRequest{OfDead: ofLake}); err != nil || len(got.Groups) != 1 || got.Groups[0].Sink != "lake" || got.Groups[0].Reason != "422 <no>" {
 		t.Errorf("%+v (%v)", got, err)
 	}

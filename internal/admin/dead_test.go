@@ -70,9 +70,8 @@ func TestDeadLettersAreListed(t *testing.T) {
 			}
 			after = *page.Next
 		}
-		if !reflect.DeepEqual(ids, []any{"1", "2", "3", "4", "5"}) || pages != 2 {
-			t.Errorf("%v in %d pages that have another", ids, pages)
-		}
+		assert.DeepEqual(t, ids, []any{"1", "2", "3", "4", "5"})
+		assert.Equal(t, pages, 2, "pages that have another")
 	})
 	t.Run("the last page has no next", func(t *testing.T) {
 		if page := list(t, sink+"?limit=5"); len(page.DeadLetters) != 5 || page.Next != nil {
@@ -145,9 +144,8 @@ func TestDeadLettersAreRequeuedAndDropped(t *testing.T) {
 			} else {
 				dropped, err = admin.API.DropDeadLetters.Call(t.Context(), client, selected)
 			}
-			if dropped.N != test.n || err != nil {
-				t.Errorf("%d (%v), want %d", dropped.N, err, test.n)
-			}
+			assert.Equal(t, dropped.N, test.n)
+			assert.NoError(t, err)
 			stats := require.Value(c.store.Stats(t.Context()))(t)
 			assert.Equal(t, stats.DeadLetters[lake].Count, uint64(test.left), "are left", test.left)
 			if queued := stats.Sinks["lake"].Queued; test.requeue && queued != uint64(test.n) {

@@ -132,9 +132,8 @@ func TestTheDescriptionIsServed(t *testing.T) {
 	o := handler(nil) // while the state is being opened
 	server := newServer(t, o)
 	answer, body := request(t, http.MethodGet, server.URL+"/api/v1/openapi.json", "", token)
-	if answer.StatusCode != http.StatusOK || !strings.Contains(body, `"openapi": "3.1.0"`) {
-		t.Errorf("%d %.300s", answer.StatusCode, body)
-	}
+	assert.Equal(t, answer.StatusCode, http.StatusOK)
+	assert.Contains(t, body, `"openapi": "3.1.0"`)
 	answer, body = request(t, http.MethodPost, server.URL+"/api/v1/openapi.json", "", token)
 	checkProblem(t, answer, body, http.StatusMethodNotAllowed, "GET or HEAD")
 }

@@ -109,9 +109,8 @@ func TestCommandsAreTakenIn(t *testing.T) {
 	t.Run("one, with its location", func(t *testing.T) {
 		answer, body := send(t, http.MethodPost, server.URL+"/api/v1/tickets", `{"ticket_id": "SEC-1", "status": "closed"}`, "Authorization", bearer, "Content-Type", "application/json; charset=utf-8")
 		a := accepted(t, answer, body)
-		if len(a.Commands) != 1 || answer.Header.Get("Location") != a.Commands[0].Location {
-			t.Fatalf("%s, at %s", body, answer.Header.Get("Location"))
-		}
+		require.Equal(t, len(a.Commands), 1, body)
+		require.Equal(t, answer.Header.Get("Location"), a.Commands[0].Location, body, "at")
 		if answer, shown := request(t, http.MethodGet, server.URL+a.Commands[0].Location, "", token); answer.StatusCode != http.StatusOK || !strings.Contains(shown, `"status":"pending"`) || !strings.Contains(shown, `"command":{"ticket_id":"SEC-1","appliance":"hq","status":"closed"}`) {
 			t.Errorf("%s", shown)
 		}

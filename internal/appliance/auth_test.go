@@ -37,9 +37,8 @@ func TestARefusedKeyIsReadAgain(t *testing.T) {
 	search := func() error { return c.SearchDetections(t.Context(), anySearch, new(Page)) }
 	expect := func(what string, wantRequests, wantReads int) {
 		t.Helper()
-		if requests != wantRequests || reads != wantReads {
-			t.Errorf("%s: %d requests and %d reads, want %d and %d", what, requests, reads, wantRequests, wantReads)
-		}
+		assert.Equal(t, requests, wantRequests, what, "requests")
+		assert.Equal(t, reads, wantReads, what, "reads")
 		requests, reads = 0, 0
 	}
 

@@ -19,9 +19,8 @@ import (
 // idle checks that the budget is unused.
 func (b *Budget) idle(t *testing.T) {
 	t.Helper()
-	if !b.free.TryAcquire(b.size) || !b.overdraw.TryAcquire(1) {
-		t.Error("a page still has a part of the budget")
-	}
+	assert.True(t, b.free.TryAcquire(b.size), "a page still has a part of the budget")
+	assert.True(t, b.overdraw.TryAcquire(1), "a page still has a part of the budget")
 }
 
 func TestPagesOfAnySizeAreReadWithinABudget(t *testing.T) {
@@ -97,9 +96,8 @@ func TestWhoIsServedByABudget(t *testing.T) {
 					synctest.Wait()
 					select {
 					case <-done:
-						if s.waits || got.overdraws != s.overdraws {
-							t.Errorf("step %d got %+v", i, got)
-						}
+						assert.False(t, s.waits, "step", i, got)
+						assert.Equal(t, got.overdraws, s.overdraws, "step", i, got)
 						loans = append(loans, &got)
 					default:
 						assert.True(t, s.waits, "step", i, "waits")

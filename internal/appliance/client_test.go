@@ -223,9 +223,8 @@ func TestAPageIsUsedAgain(t *testing.T) {
 		require.NoError(t, c.SearchDetections(t.Context(), anySearch, &page))
 		require.Equal(t, len(page.Objects), len(want), "objects")
 		for i, o := range page.Objects {
-			if string(o.Raw) != want[i] || o.Repaired {
-				t.Errorf("object %d: %.100q, repaired %t", i, o.Raw, o.Repaired)
-			}
+			assert.Equal(t, string(o.Raw), want[i], "object", i)
+			assert.False(t, o.Repaired, "object", i, "repaired")
 		}
 		if want := time.Date(1994, 11, 6, 8, 49, 37, 0, time.UTC); !page.Date.Equal(want) {
 			t.Errorf("date %s", page.Date)

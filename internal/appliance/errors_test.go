@@ -67,9 +67,8 @@ func TestUnsuccessfulAnswers(t *testing.T) {
 			if e.Status != test.status || e.Excerpt != test.excerpt || e.Refused() != test.refused || e.Throttled() != test.throttled {
 				t.Errorf("%#v", e)
 			}
-			if e.Method != "POST" || e.Path != "/api/v1/detections/search" {
-				t.Errorf("%s %s", e.Method, e.Path)
-			}
+			assert.Equal(t, e.Method, "POST")
+			assert.Equal(t, e.Path, "/api/v1/detections/search")
 			if !strings.Contains(e.Error(), test.says) {
 				t.Errorf("%q does not say %q", e, test.says)
 			}

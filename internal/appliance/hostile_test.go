@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -123,9 +124,8 @@ func TestWarningsAreFewAndShort(t *testing.T) {
 			t.Errorf("%d warnings", n)
 		}
 		for _, w := range page.Warnings {
-			if len([]rune(w)) > maxExcerpt || strings.Contains(w, "\n") {
-				t.Errorf("a warning is %d characters long: %.40q", len([]rune(w)), w)
-			}
+			assert.True(t, len([]rune(w)) <= maxExcerpt, "a warning is", len([]rune(w)), "characters long")
+			assert.NotContains(t, w, "\n", "a warning is")
 		}
 	}
 }

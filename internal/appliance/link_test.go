@@ -216,17 +216,14 @@ func TestProxy(t *testing.T) {
 	server.CloseClientConnections()
 
 	e := failureOf(t, search(with("http://sensor.example", proxyPassword)), proxyPassword)
-	if e.Status != http.StatusTeapot || e.Excerpt != "sensor.example by proxy, with Basic [redacted]" {
-		t.Error(e)
-	}
+	assert.Equal(t, e.Status, http.StatusTeapot, e)
+	assert.Equal(t, e.Excerpt, "sensor.example by proxy, with Basic [redacted]", e)
 	for _, address := range []string{"http://sensor.example", "https://sensor.example"} {
 		e := failureOf(t, search(with(address, "wr0ng")), "wr0ng")
-		if !strings.Contains(e.Error(), "the proxy requires a user name and a password") || e.Refused() {
-			t.Error(e)
-		}
+		assert.Contains(t, e.Error(), "the proxy requires a user name and a password", e)
+		assert.False(t, e.Refused(), e)
 	}
 	e = failureOf(t, search(with("https://closed.example", proxyPassword)), proxyPassword)
-	if !strings.Contains(e.Error(), "the proxy refused the connection: 403 Forbidden") || e.Refused() {
-		t.Error(e)
-	}
+	assert.Contains(t, e.Error(), "the proxy refused the connection: 403 Forbidden", e)
+	assert.False(t, e.Refused(), e)
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"testing"
 
 	"ndrbridge/internal/appliance"
@@ -70,9 +69,8 @@ func TestChangesAreEncoded(t *testing.T) {
 			require.NoError(t, err)
 			defer client.Close()
 			err = c.call(client)
-			if path != "PATCH "+c.path || !reflect.DeepEqual(body, c.body) {
-				t.Errorf("%s %v", path, body)
-			}
+			assert.Equal(t, path, "PATCH "+c.path)
+			assert.DeepEqual(t, body, c.body)
 			e, _ := errors.AsType[*appliance.Error](err)
 			if (err != nil) != (c.status != 0) || e != nil && e.Status != c.status {
 				t.Errorf("error %v", err)

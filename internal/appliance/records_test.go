@@ -28,9 +28,8 @@ func TestASearchForRecordsWithoutItsBoundsIsNotSent(t *testing.T) {
 		if e := failureOf(t, c.SearchRecords(t.Context(), s, &page)); e.Path != "/api/v1/records/search" || e.Method != "POST" {
 			t.Error(e)
 		}
-		if len(page.Objects) != 0 || page.Cursor != "" {
-			t.Errorf("the page holds %d objects and the cursor %q", len(page.Objects), page.Cursor)
-		}
+		assert.Empty(t, page.Objects, "the page holds", len(page.Objects))
+		assert.Equal(t, page.Cursor, "", "the page holds", len(page.Objects), "objects and the cursor")
 		_, err := c.RecordID(t.Context(), s)
 		failureOf(t, err)
 	}
@@ -107,13 +106,11 @@ func TestRecordsAreUnchanged(t *testing.T) {
 	} {
 		body = " {\"cursor\":\"next\xff\",\"records\" : [" + want[0] + " , " + want[1] + ",{\"t\":\"\xe9\"},{}]\n} "
 		require.NoError(t, call(), name)
-		if len(page.Objects) != len(want) || page.Date.UnixMilli() != 784111777000 {
-			t.Fatalf("%s: %d records of %s", name, len(page.Objects), page.Date)
-		}
+		require.Equal(t, len(page.Objects), len(want), name, "of", page.Date, "records")
+		require.Equal(t, page.Date.UnixMilli(), 784111777000, name, "of", page.Date)
 		for i, o := range page.Objects {
-			if string(o.Raw) != want[i] || o.Repaired != (i == 2) {
-				t.Errorf("%s: record %d is %q, repaired %t", name, i, o.Raw, o.Repaired)
-			}
+			assert.Equal(t, string(o.Raw), want[i], name, "record", i, "is")
+			assert.Equal(t, o.Repaired, i == 2, name, "record", i, "repaired")
 		}
 		body = `{"total":0,"records":[]}`
 		if err := call(); err != nil || len(page.Objects) != 0 || page.Total != 0 || page.Cursor != "" {
@@ -225,9 +222,8 @@ func FuzzRecordPage(f *testing.F) {
 				t.Fatalf("record %d is %q", i, o.Raw)
 			}
 		}
-		if page.Total < -1 || !utf8.ValidString(page.Cursor) {
-			t.Fatalf("%d in all, cursor %q", page.Total, page.Cursor)
-		}
+		require.True(t, page.Total >= -1, "cursor", page.Cursor, page.Total, "in all")
+		require.True(t, utf8.ValidString(page.Cursor), "cursor", page.Cursor)
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"ndrbridge/test/assert"
 )
 
 func TestRetryAfterIsPartOfEveryFailure(t *testing.T) {
@@ -14,8 +16,7 @@ func TestRetryAfterIsPartOfEveryFailure(t *testing.T) {
 			w.WriteHeader(status)
 		})
 		e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
-		if e.RetryAfter != 30*time.Second || e.Throttled() != (status == 429 || status == 503) {
-			t.Errorf("%d: %#v", status, e)
-		}
+		assert.Equal(t, e.RetryAfter, 30*time.Second, status, e)
+		assert.Equal(t, e.Throttled(), status == 429 || status == 503, status, e)
 	}
 }

@@ -99,9 +99,8 @@ func TestRequestsOfTheOtherStreams(t *testing.T) {
 				})
 			})
 			require.NoError(t, test.call(t, c))
-			if got != test.want || count != 1 {
-				t.Errorf("sent %d times\n%+v, want\n%+v", count, got, test.want)
-			}
+			assert.Equal(t, got, test.want, "sent")
+			assert.Equal(t, count, 1, "sent", "times")
 		})
 	}
 }
@@ -124,9 +123,8 @@ func TestElementsAreUnchanged(t *testing.T) {
 					t.Fatalf("%d objects of %s", len(page.Objects), page.Date)
 				}
 				for i, o := range page.Objects {
-					if string(o.Raw) != want[i] || o.Repaired != (i == 2) {
-						t.Errorf("object %d is %q, repaired %t", i, o.Raw, o.Repaired)
-					}
+					assert.Equal(t, string(o.Raw), want[i], "object", i, "is")
+					assert.Equal(t, o.Repaired, i == 2, "object", i, "repaired")
 				}
 			}
 		})
@@ -153,9 +151,8 @@ func TestAnythingButAnArrayOfObjectsIsAnErrorNotAnEmptyPage(t *testing.T) {
 			t.Run(stream+" is "+name, func(t *testing.T) {
 				page := Page{Objects: []Object{{}}, Date: time.Now()}
 				e := failureOf(t, call(t, newClient(t, answer(test.status, "", test.body)), &page))
-				if e.Status != test.status || !strings.Contains(e.Error(), test.says) {
-					t.Error(e)
-				}
+				assert.Equal(t, e.Status, test.status, e)
+				assert.Contains(t, e.Error(), test.says, e)
 				if len(page.Objects) != 0 || !page.Date.IsZero() {
 					t.Errorf("the page holds %d objects of %s", len(page.Objects), page.Date)
 				}

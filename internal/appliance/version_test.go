@@ -54,9 +54,8 @@ func TestVersionsAreOrdered(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		u, v, w := versions.Draw(t, "u"), versions.Draw(t, "v"), versions.Draw(t, "w")
-		if u.Compare(v) != -v.Compare(u) || u.Compare(u) != 0 {
-			t.Fatal("not antisymmetric")
-		}
+		require.Equal(t, u.Compare(v), -v.Compare(u), "not antisymmetric")
+		require.Equal(t, u.Compare(u), 0, "not antisymmetric")
 		if u.Compare(v) <= 0 && v.Compare(w) <= 0 && u.Compare(w) > 0 {
 			t.Fatal("not transitive")
 		}

@@ -50,9 +50,8 @@ func TestDialErrorsAreExplained(t *testing.T) {
 func TestAnUnknownNameDiffersFromAFailingNameServer(t *testing.T) {
 	unknown := unresolved("sensor.example", "url", &net.DNSError{Err: "no such host", IsNotFound: true})
 	down := unresolved("sensor.example", "url", &net.DNSError{Err: "timeout", IsTimeout: true})
-	if !strings.Contains(unknown.Advice, "the host in url") || !strings.Contains(down.Advice, "resolv.conf") {
-		t.Errorf("%+v, %+v", unknown, down)
-	}
+	assert.Contains(t, unknown.Advice, "the host in url", unknown, down)
+	assert.Contains(t, down.Advice, "resolv.conf", unknown, down)
 }
 
 func TestAPathReportsOnlyItsOwnAddress(t *testing.T) {

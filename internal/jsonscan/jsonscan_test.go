@@ -77,9 +77,8 @@ func TestTheDepthOfAValueIsBounded(t *testing.T) {
 			t.Errorf("3 times %s: %d within 3, %d within 2", open, valueEnd(b, 0, 3), valueEnd(b, 0, 2))
 		}
 	}
-	if valueEnd([]byte("1"), 0, 0) != 1 || valueEnd([]byte("[]"), 0, 0) != -1 {
-		t.Error("a number needs no depth, an array does")
-	}
+	assert.Equal(t, valueEnd([]byte("1"), 0, 0), 1, "a number needs no depth, an array does")
+	assert.Equal(t, valueEnd([]byte("[]"), 0, 0), -1, "a number needs no depth, an array does")
 }
 
 func TestMembersAndElementsEndBeforeMalformedJSON(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/kafkaconn"
+	"ndrbridge/test/assert"
 )
 
 const clientSecret = "correct-horse"
@@ -126,9 +127,8 @@ func TestTokensAuthenticateConnections(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if a.issued.Load() != test.issued || a.signIns.Load() != test.signIns {
-				t.Errorf("%d tokens and %d connections, want %d and %d", a.issued.Load(), a.signIns.Load(), test.issued, test.signIns)
-			}
+			assert.Equal(t, a.issued.Load(), test.issued, "tokens")
+			assert.Equal(t, a.signIns.Load(), test.signIns, "connections")
 		})
 	}
 }

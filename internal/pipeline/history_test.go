@@ -134,9 +134,8 @@ func TestHistoryCoversAnHour(t *testing.T) {
 			time.Sleep(50 * time.Second) // to 10 s behind the sample at 60 s
 			status, h := s.report(t)
 			stream, sink := status.Appliances[0].Streams[0], status.Sinks[0]
-			if stream.Events != 150 || sink.Delivered != 150 {
-				t.Errorf("%d events, %d delivered, want 150", stream.Events, sink.Delivered)
-			}
+			assert.Equal(t, stream.Events, 150, "events")
+			assert.Equal(t, sink.Delivered, 150, "delivered")
 			if want := 150.0 / 70; stream.EventsPerSecond != want || sink.EventsPerSecond != want {
 				t.Errorf("%v and %v events a second, want %v", stream.EventsPerSecond, sink.EventsPerSecond, want)
 			}

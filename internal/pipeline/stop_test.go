@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ndrbridge/test/assert"
 )
 
 func TestClose(t *testing.T) {
@@ -25,9 +27,8 @@ func TestClose(t *testing.T) {
 					return item.err
 				})
 			}
-			if !slices.Equal(closed, []string{"a", "b", "c"}) || len(c.Left) > 0 {
-				t.Errorf("closed %q, abandoned %q", closed, c.Left)
-			}
+			assert.EqualSlices(t, closed, []string{"a", "b", "c"}, "closed")
+			assert.Empty(t, c.Left, "abandoned")
 			if !errors.Is(c.Err, first) || !errors.Is(c.Err, last) {
 				t.Errorf("got %v", c.Err)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"ndrbridge/internal/poison"
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 func TestAnItemIsPoisonIfItKeepsFailingWhileOthersSucceed(t *testing.T) {
@@ -89,9 +90,8 @@ func TestATargetIsAtFaultIfItRejectsManyInARow(t *testing.T) {
 				r.Add()
 				inARow++
 			}
-			if r.InARow() != inARow || r.TargetAtFault() != (inARow >= poison.HaltAfter && !trusted) {
-				t.Fatalf("%d rejections in a row, at fault: %v, want %d, trusted: %v", r.InARow(), r.TargetAtFault(), inARow, trusted)
-			}
+			require.Equal(t, r.InARow(), inARow, "trusted", trusted, "rejections in a row")
+			require.Equal(t, r.TargetAtFault(), inARow >= poison.HaltAfter && !trusted, "trusted", trusted, "at fault")
 		}
 	})
 }

@@ -33,9 +33,8 @@ func FuzzWholeLines(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if end < 0 || end > int64(len(content)) {
-			t.Fatalf("%d bytes of %d are whole", end, len(content))
-		}
+		require.True(t, end >= 0, "of", len(content), "are whole", end, "bytes")
+		require.True(t, end <= int64(len(content)), "of", len(content), "are whole")
 		for line := range bytes.Lines(content[end:]) {
 			text, ended := bytes.CutSuffix(line, []byte{'\n'})
 			if ended && isWhole(text) {

@@ -98,9 +98,8 @@ func TestRecordBatchContents(t *testing.T) {
 					// Check all at the end: none may have overwritten another.
 					for i, batch := range batches {
 						header, records := readBatch(t, batch)
-						if len(records) != len(took[i]) || int(header.Attributes) != number {
-							t.Fatalf("%d records for %d events, attributes %d", len(records), len(took[i]), header.Attributes)
-						}
+						require.Equal(t, len(records), len(took[i]), "events, attributes", header.Attributes, "records for")
+						require.Equal(t, int(header.Attributes), number, "events, attributes", header.Attributes)
 						for j, r := range records {
 							checkRecord(t, header.FirstTimestamp+r.TimestampDelta64, r, events[took[i][j]], mode, now)
 						}

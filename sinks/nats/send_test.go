@@ -87,9 +87,8 @@ func TestDocumentIsStoredInsteadOfTheCloudEvent(t *testing.T) {
 	require.Equal(t, len(messages), 2, "messages")
 	for i, e := range []transform.Event{events[0], events[2]} {
 		m := messages[i]
-		if string(m.Data()) != string(e.Payload()) || m.Headers().Get("Content-Type") != e.ContentType() {
-			t.Errorf("%s: %s", m.Headers().Get("Content-Type"), m.Data())
-		}
+		assert.Equal(t, string(m.Data()), string(e.Payload()))
+		assert.Equal(t, m.Headers().Get("Content-Type"), e.ContentType())
 		if m.Subject() != "ndr.detections" || m.Headers().Get("Nats-Msg-Id") != "bus "+e.Source+" "+e.ID || m.Headers().Get("Ce-Id") != "" {
 			t.Errorf("subject %s, headers %v", m.Subject(), m.Headers())
 		}

@@ -104,9 +104,8 @@ func FuzzMessage(f *testing.F) {
 		for name, want := range map[string]string{"id": id, "source": source, "type": kind} {
 			assert.Equal(t, data[name], withoutControls(want), name, "is , not", want)
 		}
-		if len(*got.StructuredData) != 1 || len(data) != 3 {
-			t.Errorf("structured data %v", *got.StructuredData)
-		}
+		assert.Equal(t, len(*got.StructuredData), 1, "structured data")
+		assert.Equal(t, len(data), 3)
 		if *got.Message != string(e.Structured()) || !utf8.Valid(text) {
 			t.Errorf("the message is %q, not %q", *got.Message, e.Structured())
 		}

@@ -50,9 +50,8 @@ func TestEveryStatusHasItsClass(t *testing.T) {
 			t.Fatalf("%d: no error", status)
 		}
 		class, wait := failure.ClassOf(err)
-		if class != want(status) || wait != 0 {
-			t.Errorf("%d: class %s, wait %v, want %s", status, class, wait, want(status))
-		}
+		assert.Equal(t, class, want(status), status, "class")
+		assert.Equal(t, wait, 0, status, "wait")
 		if scope := failure.ScopeOf(err); class != failure.Halted && (scope == failure.ScopeTarget) != slices.Contains(target, status) {
 			t.Errorf("%d has the scope %q", status, scope)
 		}
@@ -130,9 +129,8 @@ func TestARequestedWaitIsReported(t *testing.T) {
 			})
 			s := open(t, webhook.Options{URL: r.server.URL, Mode: transform.Batch})
 			class, wait := failure.ClassOf(s.Send(t.Context(), sinktest.Events(2, 2, 0)))
-			if class != test.class || wait != test.wait {
-				t.Errorf("class %s, wait %v, want %s, %v", class, wait, test.class, test.wait)
-			}
+			assert.Equal(t, class, test.class, "class")
+			assert.Equal(t, wait, test.wait, "wait")
 		})
 	}
 }

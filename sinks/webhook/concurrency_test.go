@@ -375,9 +375,8 @@ func TestAPartOfABatchThatIsRejectedIsSentAgain(t *testing.T) {
 			t.Errorf("event %d: class %s: %v", i, class, err)
 		}
 	}
-	if len(again) != 4 || again[1].ID != refused {
-		t.Fatalf("%d events to send again", len(again))
-	}
+	require.Equal(t, len(again), 4, "events to send again")
+	require.Equal(t, again[1].ID, refused)
 	err = s.Send(t.Context(), again)
 	sinktest.ExpectFailure(t, err, failure.Rejected)
 	if _, some := errors.AsType[failure.EventErrors](err); some {
@@ -408,9 +407,8 @@ func TestNothingIsSentAfterTheContextIsDone(t *testing.T) {
 				t.Fatalf("error %v", err)
 			}
 			requests, _, taken := w.counts()
-			if requests > 32 || len(taken) > 0 {
-				t.Errorf("%d requests, %d events", requests, len(taken))
-			}
+			assert.True(t, requests <= 32, len(taken), "events", requests, "requests")
+			assert.Empty(t, taken, len(taken), "events")
 		})
 	}
 }

@@ -152,9 +152,8 @@ func TestTLS(t *testing.T) {
 			assert.Equal(t, len(require.Value(r.received())(t)), len(sinktest.Awkward()), "events")
 			r.answers(func(_ http.ResponseWriter, request *http.Request) { protocols = append(protocols, request.Proto) })
 			require.NoError(t, s.Send(t.Context(), sinktest.Events(1, 1, 0)))
-			if fmt.Sprint(protocols) != "[HTTP/2.0]" || r.connections() != 1 {
-				t.Errorf("%v in %d connections", protocols, r.connections())
-			}
+			assert.Equal(t, fmt.Sprint(protocols), "[HTTP/2.0]", protocols)
+			assert.Equal(t, r.connections(), 1, protocols, "connections")
 		}
 	})
 

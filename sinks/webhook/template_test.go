@@ -75,9 +75,8 @@ func TestAnEventThatATemplateFailsForIsRejectedAlone(t *testing.T) {
 			events := sinktest.Events(5, 5, 0)
 			o := webhook.Options{URL: url, Template: template(t, `{{if eq (int .detection.risk_score) 2}}`+test.fails+`{{end}}{}`, true)}
 			dead, _ := deliver(t, o, checkpoint.Batch{MaxEvents: 10, MaxBytes: 1 << 20}, events)
-			if !slices.Equal(dead, []string{events[2].ID}) || len(received()) != 4 {
-				t.Errorf("dead letters %v, %d requests", dead, len(received()))
-			}
+			assert.EqualSlices(t, dead, []string{events[2].ID}, "dead letters")
+			assert.Equal(t, len(received()), 4, "requests")
 			err := open(t, o).Send(t.Context(), events[2:3])
 			if err == nil {
 				t.Fatal("no error")
@@ -133,9 +132,8 @@ func TestWhatIsTooLargeIsRejectedWithoutBeingSent(t *testing.T) {
 		url, received := startPosts(t)
 		o := webhook.Options{URL: url, Preset: lines{}.preset(), MaxBodyBytes: 20}
 		dead, _ := deliver(t, o, checkpoint.Batch{MaxEvents: 1, MaxBytes: 1 << 20}, named(t, "a", strings.Repeat("b", 30), "c"))
-		if len(dead) != 1 || len(received()) != 2 {
-			t.Errorf("dead letters %v, %d requests", dead, len(received()))
-		}
+		assert.Equal(t, len(dead), 1, "dead letters")
+		assert.Equal(t, len(received()), 2, "requests")
 	})
 	t.Run("a header that its attributes make too large", func(t *testing.T) {
 		url, received := startPosts(t)

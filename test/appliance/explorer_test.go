@@ -9,6 +9,7 @@ import (
 
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/appliance/explorer"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -28,9 +29,8 @@ func TestExplorerIsServed(t *testing.T) {
 		{"/explore/openapi.json", "application/json", `"/acme/version"`},
 	} {
 		got := c.want(http.StatusOK, "GET", p.path, "")
-		if got.header.Get("Content-Type") != p.contentType || !strings.Contains(got.body, p.part) {
-			t.Errorf("%s: got %s, %.200s", p.path, got.header.Get("Content-Type"), got.body)
-		}
+		assert.Equal(t, got.header.Get("Content-Type"), p.contentType, p.path)
+		assert.Contains(t, got.body, p.part, p.path)
 		if policy := got.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
 			t.Errorf("%s: the policy is %q", p.path, policy)
 		}
@@ -48,9 +48,8 @@ func TestExplorerIsServed(t *testing.T) {
 		r.Header.Set("Accept-Encoding", "identity")
 		resp := require.Value(c.client.Do(r))(t)
 		defer resp.Body.Close()
-		if resp.Header.Get("Content-Encoding") != "" || resp.ContentLength < 100_000 {
-			t.Errorf("got %d bytes with the encoding %q", resp.ContentLength, resp.Header.Get("Content-Encoding"))
-		}
+		assert.Equal(t, resp.Header.Get("Content-Encoding"), "")
+		assert.True(t, resp.ContentLength >= 100_000, resp.ContentLength, "bytes with the encoding")
 	})
 }
 

@@ -57,9 +57,8 @@ func TestAnUpgradeGoesThroughItsSteps(t *testing.T) {
 	_, c := serve(t, standin.Options{Now: at.now, StepTime: time.Second, RestartTime: 10 * time.Second, Firmware: "26.3.0.1234"})
 	got := c.want(202, "POST", "/service/firmware/download/version", `{"version":"26.3.1.1235","upgrade":true}`)
 	path := location(got)
-	if path != "/jobs/download-2" || got.body != "" {
-		t.Fatalf("the location is %q, the body %q", path, got.body)
-	}
+	require.Equal(t, path, "/jobs/download-2", "the location is")
+	require.Equal(t, got.body, "", "the body")
 	steps := []string{
 		"", "Find the firmware image", "Download the firmware image", "Verify the firmware image",
 		"Check the compatibility", "Install the firmware",

@@ -92,27 +92,24 @@ func TestModel(t *testing.T) {
 	t.Run("late and future ones have their mod_time and are visible", func(t *testing.T) {
 		a, c := serve(t, standin.Options{})
 		late, future := a.AddLate(time.Hour), a.AddFuture(time.Hour)
-		if late.ModTime != now-60*minute || future.ModTime != now+60*minute {
-			t.Errorf("they are %d and %d", late.ModTime, future.ModTime)
-		}
+		assert.Equal(t, late.ModTime, now-60*minute, "they are")
+		assert.Equal(t, future.ModTime, now+60*minute)
 		wantIDs(t, c.search(sorted("mod_time", "asc", "id", "asc")), late.ID, future.ID)
 	})
 	t.Run("a huge one is huge", func(t *testing.T) {
 		a, c := serve(t, standin.Options{})
 		v := a.AddHuge(1 << 20)
 		got := c.want(http.StatusOK, "POST", "/detections/search", `{}`)
-		if len(v.JSON) < 1<<20 || len(got.body) != len(v.JSON)+2 {
-			t.Errorf("it has %d bytes, the answer %d", len(v.JSON), len(got.body))
-		}
+		assert.True(t, len(v.JSON) >= 1<<20, "it has", len(v.JSON), "bytes")
+		assert.Equal(t, len(got.body), len(v.JSON)+2, "it has", "the answer")
 	})
 	t.Run("bytes that are not UTF-8 are sent as they are, after updates too", func(t *testing.T) {
 		a, c := serve(t, standin.Options{})
 		v := a.AddInvalidUTF8()
 		for range 2 {
 			body := c.want(http.StatusOK, "POST", "/detections/search", `{}`).body
-			if utf8.ValidString(body) || !json.Valid([]byte(body)) {
-				t.Errorf("the answer is %q", body)
-			}
+			assert.False(t, utf8.ValidString(body), "the answer is", body)
+			assert.True(t, json.Valid([]byte(body)), "the answer is", body)
 			require.NoError(t, a.Update(func(d *standin.Detection) { d.Status = "new" }, v.ID))
 		}
 	})
@@ -127,9 +124,8 @@ func TestModel(t *testing.T) {
 			want, err := json.Marshal(map[string]any{
 				"id": v.ID, "mod_time": v.ModTime, "end_time": v.EndTime, "title": v.Title, "status": v.Status, "ticket_id": v.TicketID,
 			})
-			if err != nil || !bytes.Equal(again, want) {
-				t.Errorf("%s, want %s", again, want)
-			}
+			assert.NoError(t, err, string(again), string(want))
+			assert.True(t, bytes.Equal(again, want), string(again), string(want))
 		}
 	})
 	t.Run("nothing is kept without a history", func(t *testing.T) {

@@ -284,9 +284,8 @@ func TestRecordHazards(t *testing.T) {
 			a.AddRecordsAt(1, test.micros)
 			a.SetHazards(test.hazards)
 			got := c.records("/records/search", search)
-			if len(got.Records) != test.found || got.TerminatedEarly != test.hazards.TerminatedEarly {
-				t.Errorf("%+v", got)
-			}
+			assert.Equal(t, len(got.Records), test.found, got)
+			assert.Equal(t, got.TerminatedEarly, test.hazards.TerminatedEarly, got)
 		})
 	}
 	t.Run("a search that is terminated early lacks its last records", func(t *testing.T) {

@@ -62,9 +62,8 @@ func TestPagesOfRecordsJoinToWhatIsThere(t *testing.T) {
 
 		whole := records(t, a, "search", search(10_000, 0))
 		all := whole.ids()
-		if *whole.Total != len(all) || len(slices.Compact(slices.Sorted(slices.Values(all)))) != len(all) {
-			t.Fatalf("%d ids, of %d records", len(all), *whole.Total)
-		}
+		require.Equal(t, *whole.Total, len(all), "ids, of", "records")
+		require.Equal(t, len(slices.Compact(slices.Sorted(slices.Values(all)))), len(all), "ids, of")
 		if !slices.IsSortedFunc(whole.stamps(), func(x, y string) int {
 			if direction == "desc" {
 				x, y = y, x

@@ -41,9 +41,8 @@ func TestSmallBacklog(t *testing.T) {
 	for _, d := range r.Drains {
 		assert.Equal(t, d.Events, 500, d.Name, "events")
 		for side, s := range map[string]sideRow{"the bridge": d.Bridge, "the bare client": d.Bare} {
-			if s.Rate.Median <= 0 || s.CPU.Median <= 0 {
-				t.Errorf("%s, %s: %+v", d.Name, side, s)
-			}
+			assert.True(t, s.Rate.Median > 0, d.Name, side, s)
+			assert.True(t, s.CPU.Median > 0, d.Name, side, s)
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(tmp, "ndrbridge-bench-*")); len(left) > 0 {

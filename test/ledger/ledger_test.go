@@ -64,9 +64,8 @@ func TestTheJudgeFindsEachFault(t *testing.T) {
 				ids[r.id] = true
 			}
 			assert.Equal(t, l.Repeated("lake"), len(c.received)-len(ids), "ids were repeated")
-			if verdict.Delivered != len(c.received) || verdict.Duplicates != c.duplicates {
-				t.Errorf("%+v", verdict)
-			}
+			assert.Equal(t, verdict.Delivered, len(c.received), verdict)
+			assert.Equal(t, verdict.Duplicates, c.duplicates, verdict)
 			switch {
 			case c.fault == "" && len(verdict.Faults) > 0:
 				t.Errorf("faults %q, want none", verdict.Faults)

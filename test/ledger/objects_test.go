@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -35,9 +36,8 @@ func TestTheJudgeOfObjectsFindsEachFault(t *testing.T) {
 				l.Receive("lake", e)
 			}
 			verdict := l.JudgeObjects("lake", source, history)
-			if verdict.Delivered != len(c.received) || verdict.Duplicates != c.duplicates {
-				t.Errorf("%+v", verdict)
-			}
+			assert.Equal(t, verdict.Delivered, len(c.received), verdict)
+			assert.Equal(t, verdict.Duplicates, c.duplicates, verdict)
 			switch {
 			case c.fault == "" && len(verdict.Faults) > 0:
 				t.Errorf("faults %q, want none", verdict.Faults)

@@ -34,9 +34,8 @@ func TestProgressIsApartFromResults(t *testing.T) {
 					return failed
 				})
 				fmt.Fprintln(&out, "result")
-				if out.String() != test.want || !errors.Is(err, failed) {
-					t.Errorf("%q (%v), want %q", out.String(), err, test.want)
-				}
+				assert.Equal(t, out.String(), test.want)
+				assert.ErrorIs(t, err, failed)
 			})
 		})
 	}

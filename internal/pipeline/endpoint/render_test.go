@@ -92,9 +92,8 @@ func TestRender(t *testing.T) {
 			}
 			bodies = append(bodies, string(request.Body))
 		}
-		if strings.Join(bodies, " ") != `{"id": 1} {"id": 3}` || failed != 1 {
-			t.Errorf("bodies %q, %d errors", bodies, failed)
-		}
+		assert.Equal(t, strings.Join(bodies, " "), `{"id": 1} {"id": 3}`, "bodies", bodies)
+		assert.Equal(t, failed, 1, "bodies", bodies, "errors")
 	})
 	t.Run("an event that no service accepts is reported, and the others are shown", func(t *testing.T) {
 		r := renderer(t, `webhook: {preset: datadog, url: "https://h.example", key: k}`)
@@ -110,9 +109,8 @@ func TestRender(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		}
-		if shown != 2 || failed != 1 {
-			t.Errorf("%d events shown, %d errors", shown, failed)
-		}
+		assert.Equal(t, shown, 2, "events shown")
+		assert.Equal(t, failed, 1, "errors")
 	})
 	t.Run("an event on which the match fails is sent and reported", func(t *testing.T) {
 		r := renderer(t, `match: 'detection["title"] > 5', webhook: {preset: pagerduty, key: k}`)
@@ -124,9 +122,8 @@ func TestRender(t *testing.T) {
 				failed++
 			}
 		}
-		if shown != 1 || failed != 1 {
-			t.Errorf("%d shown, %d reported", shown, failed)
-		}
+		assert.Equal(t, shown, 1, "shown")
+		assert.Equal(t, failed, 1, "reported")
 	})
 	t.Run("the consumer may stop early", func(t *testing.T) {
 		for range renderer(t, `webhook: {preset: pagerduty, key: k}`).Render(events) {

@@ -33,9 +33,8 @@ func TestPrepareRedactsBeforeItEncodes(t *testing.T) {
 			if strings.Contains(test.without, "Port") == strings.Contains(string(got.Structured()), "Port scan") {
 				t.Errorf("structured: %s", got.Structured())
 			}
-			if got.ID != e.ID || got.PartitionKey != e.PartitionKey {
-				t.Errorf("id %s, key %s", got.ID, got.PartitionKey)
-			}
+			assert.Equal(t, got.ID, e.ID, "id")
+			assert.Equal(t, got.PartitionKey, e.PartitionKey, "key")
 		})
 	}
 	t.Run("nothing is prepared without redact and format", func(t *testing.T) {
@@ -93,9 +92,8 @@ func TestRenderShowsDocuments(t *testing.T) {
 			for request, err := range renderer(t, test.keys).Render(events) {
 				require.NoError(t, err)
 				n := strings.Count(string(request.Body), `"@timestamp"`)
-				if n != request.Events || strings.Contains(string(request.Body), "s3cret") {
-					t.Errorf("%d events in %s", request.Events, request.Body)
-				}
+				assert.Equal(t, n, request.Events)
+				assert.NotContains(t, string(request.Body), "s3cret", "events in")
 				shown = append(shown, request.Method+" "+request.URL+" "+string(rune('0'+n)))
 			}
 			if strings.Join(shown, ", ") != strings.Join(test.shown, ", ") {

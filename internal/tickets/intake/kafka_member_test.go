@@ -20,6 +20,7 @@ import (
 	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/internal/tickets"
 	"ndrbridge/internal/tickets/intake"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -119,9 +120,8 @@ func TestAMemberRejoinsUnderItsID(t *testing.T) {
 			produce(t, cluster.ListenAddrs(), &kgo.Record{Value: command("SEC-2")})
 			eventually(t, "the next one is stored", func() bool { return intake.Status().Stored == 2 })
 			entered, left := group.seen()
-			if entered > test.entered || len(left) > test.left {
-				t.Errorf("it joined %d times without an id, and left as %q", entered, left)
-			}
+			assert.True(t, entered <= test.entered, "it joined", entered, "times without an id")
+			assert.True(t, len(left) <= test.left, "it joined", len(left), "left as")
 			stop()
 			if _, now := group.seen(); len(now) != len(left)+1 {
 				t.Errorf("at the stop it left as %q", now[len(left):])

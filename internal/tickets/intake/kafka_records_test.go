@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -100,9 +101,8 @@ func TestRecordsAreBounded(t *testing.T) {
 				t.Fatal(ok, err)
 			}
 			for r, err := range b.all() {
-				if err != nil || !r.tooLarge {
-					t.Errorf("%+v, %v", r, err)
-				}
+				assert.NoError(t, err, r)
+				assert.True(t, r.tooLarge, r)
 			}
 		})
 	}

@@ -110,9 +110,8 @@ func TestASummaryCountsDetectionsOnceAndNamesTheMostSevere(t *testing.T) {
 		at("1", "1773480000001", "20"), at("2", "1773480000002", "99"), at("3", "1773480000003", "85"),
 		at("2", "1773480000004", "61"), at("4", "1773480000005", "86"), gap,
 	})
-	if c.Title != "4 detections in 6 events" || c.Level != transform.SeverityHigh {
-		t.Errorf("%s: %s", c.Level, c.Title)
-	}
+	assert.Equal(t, c.Title, "4 detections in 6 events")
+	assert.Equal(t, c.Level, transform.SeverityHigh)
 	var facts []string
 	for _, f := range c.Facts {
 		facts = append(facts, f.Name+": "+f.Value)

@@ -146,9 +146,8 @@ func TestRequestsStayWithinTheLimitsOfTheIntake(t *testing.T) {
 			in := &intake{}
 			s := presettest.Serve(t, in.answer)
 			require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, ""), sinktest.Events(test.logs, 5, test.size)...))
-			if len(in.ids) != test.logs || len(s.Requests()) != test.inRequests {
-				t.Errorf("%d of %d logs in %d requests", len(in.ids), test.logs, len(s.Requests()))
-			}
+			assert.Equal(t, len(in.ids), test.logs, "logs in")
+			assert.Equal(t, len(s.Requests()), test.inRequests, "logs in", "requests")
 		})
 	}
 }

@@ -170,9 +170,8 @@ func TestABatchOfECSDocumentsGoesToADataStreamForEachDataset(t *testing.T) {
 	want := map[string]int{
 		"logs-ndrbridge.detection-default": 6, "logs-ndrbridge.audit-default": 1, "logs-ndrbridge.record-default": 1, "logs-ndrbridge.event-default": 5,
 	}
-	if !maps.Equal(x.streams, want) || len(s.Requests()) != 2 {
-		t.Errorf("documents %v in %d requests, want %v", x.streams, len(s.Requests()), want)
-	}
+	assert.True(t, maps.Equal(x.streams, want), "documents", x.streams, want)
+	assert.Equal(t, len(s.Requests()), 2, "documents", x.streams, want, "requests")
 	golden(t, "testdata/bulk.ndjson", s.Requests()[0].Body)
 }
 

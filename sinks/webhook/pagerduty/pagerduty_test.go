@@ -137,9 +137,8 @@ func TestEachEventOfABurstIsARequest(t *testing.T) {
 	p := newPager()
 	s := presettest.Serve(t, p.answer)
 	require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), presettest.Burst(t, 40)...))
-	if len(p.alerts) != 36 || len(s.Requests()) != 40 {
-		t.Errorf("%d alerts of %d requests", len(p.alerts), len(s.Requests()))
-	}
+	assert.Equal(t, len(p.alerts), 36, "alerts")
+	assert.Equal(t, len(s.Requests()), 40, "requests")
 }
 
 func TestEventsAcceptedBeforeA429AreNotSentAgain(t *testing.T) {

@@ -128,9 +128,8 @@ func TestAnyTitleIsTruncatedAndQuoted(t *testing.T) {
 		body := require.Value(template.Render(event(t, `{"title": `+string(quoted)+`}`), 1<<20))(t)
 		var got struct{ Text, Whole string }
 		require.NoError(t, json.Unmarshal(body, &got))
-		if got.Whole != title || utf8.RuneCountInString(got.Text) > 10 {
-			t.Errorf("%q became %q and %q", title, got.Text, got.Whole)
-		}
+		assert.Equal(t, got.Whole, title, "became", got.Text)
+		assert.True(t, utf8.RuneCountInString(got.Text) <= 10, "became", got.Text)
 	})
 }
 

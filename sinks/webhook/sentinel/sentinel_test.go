@@ -16,6 +16,7 @@ import (
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/findingtest"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/require"
@@ -136,18 +137,16 @@ func TestABatchTakesARequestForEachRunOfAStream(t *testing.T) {
 		}
 	}
 	require.NoError(t, send(t, url, settings(url), events...))
-	if fmt.Sprint(in.ids) != fmt.Sprint(want) || len(in.requests) != 4 {
-		t.Errorf("%d requests, in them %v", len(in.requests), in.ids)
-	}
+	assert.Equal(t, fmt.Sprint(in.ids), fmt.Sprint(want), "in them", in.ids)
+	assert.Equal(t, len(in.requests), 4, "in them", in.ids, "requests")
 
 	t.Run("but one if all have the same stream", func(t *testing.T) {
 		in, url := serve(t, "Custom-Everything")
 		s := settings(url + "/")
 		s.Stream = "Custom-Everything"
 		require.NoError(t, send(t, url, s, events...))
-		if len(in.ids["Custom-Everything"]) != len(events) || len(in.requests) != 1 {
-			t.Errorf("%d requests, in them %v", len(in.requests), in.ids)
-		}
+		assert.Equal(t, len(in.ids["Custom-Everything"]), len(events), "in them", in.ids)
+		assert.Equal(t, len(in.requests), 1, "in them", in.ids, "requests")
 	})
 }
 
@@ -173,9 +172,8 @@ func TestRequestsStayWithinAMegabyte(t *testing.T) {
 	in, url := serve(t, all...)
 	events := sinktest.Events(13, 5, 90_000)
 	require.NoError(t, send(t, url, settings(url), events...))
-	if len(in.ids["Custom-NdrbridgeDetection"]) != len(events) || len(in.requests) != 2 {
-		t.Errorf("%d events in %d requests", len(in.ids["Custom-NdrbridgeDetection"]), len(in.requests))
-	}
+	assert.Equal(t, len(in.ids["Custom-NdrbridgeDetection"]), len(events), "events")
+	assert.Equal(t, len(in.requests), 2, "requests")
 
 	t.Run("an event that is larger is rejected alone", func(t *testing.T) {
 		events := sinktest.Events(3, 3, 0)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -204,9 +203,8 @@ func TestAnEventInAnotherFormatHasASourceTypeOfItsOwn(t *testing.T) {
 			if !of.name.IsText() {
 				_ = json.Unmarshal([]byte(of.document), &want) // it is a constant
 			}
-			if got.SourceType != "ndrbridge:detection:"+string(of.name) || !reflect.DeepEqual(got.Event, want) {
-				t.Errorf("%s", body)
-			}
+			assert.Equal(t, got.SourceType, "ndrbridge:detection:"+string(of.name), string(body))
+			assert.DeepEqual(t, got.Event, want, string(body))
 			presettest.Golden(t, "format-"+string(of.name), body)
 		})
 	}
