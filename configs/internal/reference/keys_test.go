@@ -22,7 +22,7 @@ import (
 
 // everything is a configuration in which every block is there and has its defaults.
 const everything = `
-cluster: {name: prod, nats: {url: "nats://h:4222", tls: {}}}
+cluster: {name: prod, nats: {url: "nats://h:4222", tls: {}}, archive: {folder: /a}}
 appliances: [{name: hq, url: "https://sensor.example", api_key: k, records: [{name: dns}]}]
 sinks:
   - {name: lake, kafka: {brokers: ["h:9092"], tls: {}, create_topic: {}}}
