@@ -117,16 +117,33 @@ func formattedSize(format string, values []any) int {
 	if strings.Contains(format, "[") { // each may write the same value
 		bytes *= 1 + len(verbs)
 	}
+	most := padded(values)
 	for _, v := range verbs {
 		for _, number := range padding.FindAllString(v, -1) {
 			if n, err := strconv.Atoi(number); err == nil {
-				bytes += min(n, widest)
+				bytes += min(n, widest) * most
 			} else {
-				bytes += widest
+				bytes += widest * most
 			}
 		}
 	}
 	return bytes
+}
+
+// padded returns how many texts of a value fmt pads, each by itself: names and elements.
+func padded(value any) int {
+	texts := 1
+	switch v := value.(type) {
+	case map[string]any:
+		for _, member := range v {
+			texts += 1 + padded(member)
+		}
+	case []any:
+		for _, element := range v {
+			texts += padded(element)
+		}
+	}
+	return texts
 }
 
 // The functions whose calls prepare adds to a template. They have no effect on its output.

@@ -30,6 +30,7 @@ func TestATemplateThatDoesTooMuchIsEnded(t *testing.T) {
 		{"a text that escapes multiply", `{{$x := "<"}}{{range 60}}{{$x = html $x $x}}{{end}}`, ``},
 		{"widths of printf", `{{$x := printf "` + strings.Repeat("%999999d", 1000) + `" 1}}`, ``},
 		{"widths of printf that are arguments", `{{range 99999}}{{$x := printf "%*d" 999999 1}}{{end}}`, ``},
+		{"widths of printf for each element of an object", `{{range 1000}}{{$x := printf "%9999v" $.detection}}{{end}}`, `, ` + manyFields(300)},
 		{"a long separator", `{{$s := printf "%99999s" ""}}{{range 9999}}{{$x := join $s $.detection.list}}{{end}}`, `, "list": [1, 2, 3, 4, 5, 6, 7, 8, 9]`},
 		{"a long text that is cut again and again", `{{range .detection.list}}{{$x := truncate 5 $.detection.title}}{{end}}`, `, "title": "` + strings.Repeat("x", 5<<20) + `", "list": [` + strings.Repeat("1,", 9999) + `1]`},
 		{"long texts that are compared again and again", `{{range .detection.list}}{{if eq $.detection.title $.detection.description}}{{end}}{{end}}`, `, "title": "` + strings.Repeat("x", 1<<20) + `", "description": "` + strings.Repeat("x", 1<<20) + `", "list": [` + strings.Repeat("1,", 99999) + `1]`},
