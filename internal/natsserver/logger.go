@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -12,16 +13,23 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// invalidPort is in texts about noPort.
-const invalidPort = "address 65536: invalid port"
+const (
+	// invalidPort is in texts about noPort.
+	invalidPort = "address 65536: invalid port"
+	// writeFailed is in texts about a failed write. The server stops JetStream only if the disk is full.
+	writeFailed = "Critical write error"
+	// aboutConnection ends the part of a format that has the address and the number of a connection.
+	aboutConnection = " - "
+)
 
 // logger is a server.Logger. Whoever can reach the server causes some of its texts, so it limits
 // the rate of each kind.
 type logger struct {
 	server.Logger // nil: Debugf and Tracef are not called
 	log           *slog.Logger
-	fatal         chan error // the first error with which the server cannot run
-	kinds         sync.Map   // *rate.Sometimes by format
+	fatal         chan error  // the first error with which the server cannot run
+	failed        atomic.Bool // whether a write failed: its stream is not stored until the next start
+	kinds         sync.Map    // *rate.Sometimes by format
 }
 
 // Errorf implements server.Logger.
@@ -35,7 +43,10 @@ func (l *logger) Warnf(format string, values ...any) {
 			return
 		}
 	}
-	kind, _ := l.kinds.LoadOrStore(format, &rate.Sometimes{First: 5, Interval: time.Minute})
+	if strings.Contains(format, writeFailed) {
+		l.failed.Store(true)
+	}
+	kind, _ := l.kinds.LoadOrStore(format[strings.LastIndex(format, aboutConnection)+1:], &rate.Sometimes{First: 5, Interval: time.Minute})
 	kind.(*rate.Sometimes).Do(func() {
 		l.log.Warn("the embedded NATS server reported a problem", "problem", fmt.Sprintf("%.1000s", text))
 	})

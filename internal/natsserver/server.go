@@ -29,7 +29,7 @@ const (
 )
 
 // Server is the NATS server of a member. It is started again until it is closed: its port may
-// be in use for a while, and JetStream stops when its disk is full. It is safe for concurrent use.
+// be in use for a while, and JetStream stops, or stores less, when it cannot write. It is safe for concurrent use.
 type Server struct {
 	cluster *configs.Cluster
 	log     *slog.Logger
@@ -149,7 +149,7 @@ func (s *Server) run(ctx context.Context) error {
 	}
 	defer s.serveSocket(running)()
 	s.state.Store(&state{running: running})
-	for running.JetStreamEnabled() {
+	for running.JetStreamEnabled() && !log.failed.Load() {
 		select {
 		case <-ctx.Done():
 			return errors.New("the embedded NATS server was stopped")

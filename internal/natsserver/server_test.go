@@ -424,3 +424,29 @@ func TestCloseIsBounded(t *testing.T) {
 	s := &Server{end: func() {}, ended: make(chan struct{})}
 	assert.Error(t, closeIn(s, 10*time.Millisecond), "it returned no error")
 }
+
+func TestProblemsOfConnectionsAreOneKind(t *testing.T) {
+	out := new(output)
+	l := &logger{log: slog.New(slog.NewTextHandler(out, nil))}
+	for n := range 100 {
+		l.Errorf(fmt.Sprintf("10.0.0.1:%d - rid:%d - TLS route handshake error: %%v", 40000+n, n), errors.New("reset"))
+	}
+	assert.Equal(t, strings.Count(out.text.String(), "\n"), 5)
+}
+
+// TestAFailedWriteStartsTheServerAgain reports a failed write as a log of the server does that
+// stops while JetStream goes on.
+func TestAFailedWriteStartsTheServerAgain(t *testing.T) {
+	r := newTrio(t)
+	r.start(0, 1, 2)
+	r.ready(0, 1, 2)
+	first := r.members[0].server.state.Load().running
+	first.Errorf("RAFT [x - S-R3F-y] Critical write error: %v", errors.New("file too large"))
+	await(t, func() error { return r.members[0].log.has("does not run", "see whether the disk is full") })
+	await(t, func() error {
+		if r.members[0].server.state.Load().running == first {
+			return errors.New("it was not started again")
+		}
+		return r.members[0].server.Ready()
+	})
+}
