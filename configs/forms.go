@@ -32,6 +32,7 @@ var forms = map[string]form{
 	"item":     newForm(`.`, "is empty; write a value, or remove the item"),
 	"category": newForm(`^(sec|perf|custom)([.][a-z_]+)?$`, "VALUE is not a category; write sec, perf or custom, or a part of one, such as sec.botnet or perf.db"),
 	"field":    newForm(`^[^."\\]+([.][^."\\]+)*$`, "VALUE is not the path of a field; write names joined by dots, such as detection.description"),
+	"success":  newForm(`^2[0-9]{2}$`, "VALUE is not a status of 2xx; write 200 to 299"),
 	"path":     newForm(`^[^.]+([.][^.]+)*$`, "VALUE is not a path; write names and indexes joined by dots, such as issue.key or result.0.number"),
 	"header":   newForm("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$", "VALUE is not the name of a header; write letters, digits and -"),
 

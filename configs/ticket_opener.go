@@ -199,6 +199,8 @@ func (c checks) openerConflicts(path string, w Webhook) {
 		c.wrong(path+".preset", why)
 	case w.Sign.IsSet():
 		c.wrong(path+".sign", why)
+	case w.Expect != nil:
+		c.wrong(path+".expect", why)
 	}
 	if !generic && w.Method != "POST" {
 		c.wrong(path+".method", "%q is not supported with ticket, which supports POST", w.Method)

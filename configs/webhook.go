@@ -92,6 +92,9 @@ type Webhook struct {
 	// TemplateFile is the path of a file with the template, instead of [Webhook.Template].
 	TemplateFile string      `yaml:"template_file"`
 	Sign         WebhookSign `yaml:"sign"`
+	// Expect describes the answers that acknowledge events; not with a preset or tickets.
+	// Absent: every answer of 2xx, unless its body is an HTML page.
+	Expect *WebhookExpect `yaml:"expect"`
 	// Ticket opens tickets. Absent: no tickets are opened.
 	Ticket *TicketOpener `yaml:"ticket"`
 	// AllowLinkLocal permits connections to link-local addresses and to the metadata
@@ -140,6 +143,24 @@ type WebhookSign struct {
 	Secrets []Secret `yaml:"secrets"`
 	// SecretFiles are the paths of files, each with one secret.
 	SecretFiles []string `yaml:"secret_files"`
+}
+
+// WebhookExpect describes the answers that acknowledge events, among those of 2xx: all keys
+// that are set must match, or the sink is halted. An HTML page that matches acknowledges, too.
+//
+//	sinks:
+//	  - name: soc
+//	    webhook:
+//	      url: https://collector.example/events
+//	      expect: {status: [202], headers: {X-Queue: soc}, json: {result.stored: true}}
+type WebhookExpect struct {
+	// Status are the permitted statuses.
+	Status []string `yaml:"status" form:"success"`
+	// Headers are the values of header fields, by name.
+	Headers map[string]string `yaml:"headers"`
+	// JSON are the values of members of the body, by the names that lead to them, joined by
+	// dots. Of a body, the first 64 KiB are read.
+	JSON map[string]string `yaml:"json"`
 }
 
 // IsSet reports whether requests are signed.
@@ -228,6 +249,7 @@ func (c checks) webhook(path string, s Sink) {
 	}
 	c.preset(path, s)
 	c.sign(path+".sign", w, s.Mode)
+	c.expect(path+".expect", w)
 	c.bodyTemplate(path, w, s.Mode)
 	if w.Ticket != nil {
 		c.ticketOpener(path, s)
@@ -274,6 +296,33 @@ func (c checks) sign(path string, w Webhook, mode string) {
 		}
 		if _, err := webhook.ParseSignKey(text); err != nil {
 			c.wrong(at, "%v; write whsec_ followed by the base64 of 24 to 64 bytes, as given by the receiver", err)
+		}
+	}
+}
+
+func (c checks) expect(path string, w Webhook) {
+	e := w.Expect
+	switch {
+	case e == nil:
+		return
+	case w.Preset != "":
+		c.wrong(path, "is not supported by preset %s, which knows the answers of its service; leave it out", w.Preset)
+	case len(e.Status)+len(e.Headers)+len(e.JSON) == 0:
+		c.wrong(path, "is empty; set status, headers or json, or leave it out")
+	}
+	c.expected(path+".headers", "header", "is not the name of a header; write letters, digits and -", e.Headers)
+	c.expected(path+".json", "path", "is not a path; write names joined by dots, such as result.stored", e.JSON)
+}
+
+// expected checks the names and values of a map of expect.
+func (c checks) expected(path, form, wrong string, values map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		at := join(path, printable(name))
+		switch {
+		case !forms[form].pattern().MatchString(name):
+			c.wrong(at, "%s", wrong)
+		case values[name] == "":
+			c.wrong(at, "is empty; write the value of an answer that acknowledges")
 		}
 	}
 }

@@ -46,6 +46,9 @@ type Options struct {
 	Lines bool
 	// Preset speaks the protocol of a service instead of CloudEvents; nil means none.
 	Preset *Preset
+	// Expect describes the answers that acknowledge events; nil means every answer of 2xx that
+	// is not an HTML page. It is nil with a Preset.
+	Expect *Expect
 	// Memory stores what the Preset remembers; nil means that it remembers nothing.
 	Memory *Memory
 	// Template renders a body for each event instead of CloudEvents; nil means none. The

@@ -40,11 +40,12 @@ type Preset struct {
 	// Judge interprets an answer. A nil error means that all events of the request are
 	// durable; failure.EventErrors holds the result of each; a *failure.Error applies to
 	// all of them, and if its class is Rejected, to one that is not identified. A 2xx
-	// whose body is not the service's own is failure.Transient. If more
-	// requests are needed first, Judge returns the next one.
+	// whose body is not the service's own is failure.Transient, or failure.Halted if url is
+	// probably wrong. If more requests are needed first, Judge returns the next one.
 	//
-	// Answers of 1xx and 3xx halt the sink and are not passed to Judge. Nil means that the
-	// status alone decides, even if the body is incomplete.
+	// Answers of 1xx and 3xx, and HTML pages with 2xx, halt the sink and are not passed to
+	// Judge. Nil means that Options.Expect decides, or the status alone, even if the body is
+	// incomplete.
 	Judge func(Request, Answer) (next *Request, err error)
 	// The functions below are of a preset that remembers the objects it created at the
 	// service, such as the message that later versions of a detection edit; all are nil if
@@ -161,12 +162,7 @@ func (s *Sink) converse(ctx context.Context, request Request, events []transform
 		if err != nil {
 			return err
 		}
-		var next *Request
-		if judge := s.preset.Judge; judge != nil {
-			next, err = judge(request, answer)
-		} else {
-			err = answer.Refusal()
-		}
+		next, err := s.judge(request, answer)
 		if err != nil {
 			return s.report(err)
 		}
@@ -186,6 +182,17 @@ func (s *Sink) converse(ctx context.Context, request Request, events []transform
 			return err
 		}
 	}
+}
+
+// judge interprets an answer, as Preset.Judge does.
+func (s *Sink) judge(r Request, a Answer) (next *Request, err error) {
+	switch {
+	case a.Status/100 == 2 && s.o.Expect != nil:
+		return nil, s.o.Expect.check(a)
+	case s.preset.Judge == nil || a.isPage():
+		return nil, a.Refusal()
+	}
+	return s.preset.Judge(r, a)
 }
 
 // waitForRate waits until the rate limit allows another request.
@@ -235,30 +242,31 @@ func (s *Sink) exchange(ctx context.Context, method string, target *url.URL, hea
 	case 3:
 		a.redirect = s.location(answer)
 	}
-	statusDecides := s.preset.Judge == nil
 	limit := int64(maxAnswer)
-	if statusDecides {
+	if s.preset.Judge == nil {
 		limit = maxDrained
 	}
+	bodyDecides := s.preset.Judge != nil || s.o.Expect != nil && len(s.o.Expect.JSON) > 0
 	a.Body, err = s.read(answer, limit)
 	switch {
 	case a.redirect != "":
 		return Answer{}, s.report(a.Refusal())
-	case err != nil && !statusDecides:
+	case err != nil && bodyDecides:
 		return Answer{}, s.notAnswered(ctx, err)
 	}
 	return a, nil
 }
 
-// read returns the body of an answer, up to limit. It returns an error if that of a 2xx is
+// read returns the body of an answer, up to limit. It returns an error too if that of a 2xx is
 // incomplete.
 func (s *Sink) read(answer *http.Response, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(answer.Body, limit))
-	if err != nil && answer.StatusCode/100 == 2 {
-		return nil, fmt.Errorf("the answer is incomplete: %w", err)
+	if err == nil {
+		return body, nil
 	}
-	if err != nil {
-		body = []byte(s.hidden().HideBeginning(string(body)))
+	body = []byte(s.hidden().HideBeginning(string(body)))
+	if answer.StatusCode/100 == 2 {
+		return body, fmt.Errorf("the answer is incomplete: %w", err)
 	}
 	return body, nil
 }

@@ -81,10 +81,14 @@ func (s *Sink) location(answer *http.Response) string {
 	return s.excerpt(to.Scheme + "://" + to.Host + strings.Join(parts, "/"))
 }
 
-// Refusal classifies the answer by its status and Retry-After field alone, for services
-// that document nothing more specific. It returns nil for 2xx and a *failure.Error
-// otherwise.
+// Refusal classifies the answer by its status and Retry-After field, for services that
+// document nothing more specific. It returns nil for 2xx, unless the body is an HTML page,
+// and a *failure.Error otherwise.
 func (a Answer) Refusal() error {
+	if a.isPage() {
+		return failure.Errorf(failure.Halted, "%s with an HTML page, as a login page or a proxy answers, so that no event is delivered; check url: %s",
+			statusText(a.Status), a.QuoteBody())
+	}
 	if a.Status/100 == 2 {
 		return nil
 	}

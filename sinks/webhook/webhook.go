@@ -36,8 +36,8 @@ import (
 // among Options.Concurrency of them, unless Preset.Undivided is set: see split. The failure of a
 // request applies to all of its events.
 //
-// Unless a preset decides otherwise, an answer of 2xx acknowledges. Redirects are not
-// followed: requests carry events and credentials, and go to the configured URL only.
+// Unless a preset or Options.Expect decides otherwise, an answer of 2xx acknowledges that is
+// not an HTML page. Redirects are not followed: requests carry events and credentials, and go to the configured URL only.
 type Sink struct {
 	o         Options // with defaults in place of zero values
 	preset    *Preset // that of the options, or plain

@@ -56,6 +56,9 @@ func openWebhook(s configs.Sink, o SinkOptions) (checkedSink, error) {
 		Template: template, SignSecrets: signSecrets,
 		MaxBodyBytes: int(w.MaxBodyBytes), AllowLinkLocal: w.AllowLinkLocal, Lease: o.Lease,
 	}
+	if e := w.Expect; e != nil {
+		options.Expect = &webhook.Expect{Status: e.Status, Headers: e.Headers, JSON: e.JSON}
+	}
 	if a := w.Auth.OAuth; a != nil {
 		options.OAuth = &webhook.OAuth{
 			TokenURL: a.TokenURL.Value(), ClientID: a.ClientID, ClientSecret: secrets.read("auth.oauth.client_secret", a.ClientSecret),

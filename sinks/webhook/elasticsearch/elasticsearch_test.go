@@ -295,7 +295,7 @@ func TestTheAnswersToABulk(t *testing.T) {
 		{Name: "a reason that is not UTF-8 rejects", Reply: text(200, "{\"errors\":true,\"items\":[{\"create\":{\"status\":400,\"error\":{\"reason\":\"\xff\"}}}]}"), Class: failure.Rejected},
 		{Name: "an answer of another service does not acknowledge", Reply: text(200, `{"name":"node-1","tagline":"You Know, for Search"}`), Class: failure.Transient},
 		{Name: "a truncated answer does not acknowledge", Reply: text(200, `{"errors":fal`), Class: failure.Transient},
-		{Name: "an unrelated page does not acknowledge", Reply: text(200, "<html>"), Class: failure.Transient},
+		{Name: "an unrelated page does not acknowledge", Reply: text(200, "<html>"), Class: failure.Halted},
 		{Name: "a bulk that is too large is rejected", Reply: text(413, ""), Class: failure.Rejected},
 		{Name: "a bulk that is too much waits", Reply: text(429, `{"error":{"type":"circuit_breaking_exception"}}`), Class: failure.Throttled},
 		{Name: "a key that is not known halts", Reply: text(401, ""), Class: failure.Halted},

@@ -202,7 +202,7 @@ func TestTheAPIsAnswers(t *testing.T) {
 	throttled.Header = map[string]string{"Retry-After": "11"}
 	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) (*webhook.Preset, error) { return opened(t, settings(url)), nil }, []presettest.Case{
 		{Name: "no content is durable", Reply: presettest.Reply{Status: 204}},
-		{Name: "a page of a proxy does not acknowledge", Reply: presettest.Reply{Status: 200, Body: "<html>"}, Class: failure.Transient},
+		{Name: "a page of a proxy does not acknowledge", Reply: presettest.Reply{Status: 200, Body: "<html>"}, Class: failure.Halted},
 		{Name: "an invalid payload is rejected", Reply: answer(400, "InvalidPayload"), Class: failure.Rejected},
 		{Name: "an unknown stream halts", Reply: answer(400, "InvalidStream"), Class: failure.Halted},
 		{Name: "a wrong token halts", Reply: answer(401, "AuthenticationFailed"), Class: failure.Halted},

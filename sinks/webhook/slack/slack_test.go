@@ -209,7 +209,7 @@ func TestSlacksAnswers(t *testing.T) {
 			{Name: "a scope that is missing halts", Reply: text(200, `{"ok":false,"error":"missing_scope","needed":"chat:write"}`), Class: failure.Halted},
 			{Name: "a fatal error passes", Reply: text(200, `{"ok":false,"error":"fatal_error"}`), Class: failure.Transient},
 			{Name: "an error that nobody knows passes", Reply: text(200, `{"ok":false,"error":"something_new"}`), Class: failure.Transient},
-			{Name: "an unrelated page does not acknowledge", Reply: text(200, `<html>Sign in</html>`), Class: failure.Transient},
+			{Name: "an unrelated page does not acknowledge", Reply: text(200, `<html>Sign in</html>`), Class: failure.Halted},
 			{Name: "too many messages wait", Class: failure.Throttled, Wait: time.Second,
 				Reply: presettest.Reply{Status: 429, Body: `{"ok":false,"error":"ratelimited"}`, Header: map[string]string{"Retry-After": "1"}}},
 			{Name: "too many messages wait though the status is 200", Reply: text(200, `{"ok":false,"error":"ratelimited"}`), Class: failure.Throttled},

@@ -84,7 +84,8 @@ func (p *preset) judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 	}
 	switch {
 	case err != nil || answer.Code == nil:
-		return nil, a.Error(failure.Transient) // not from a collector
+		return nil, failure.Errorf(failure.Halted, "%d, but not as an HTTP Event Collector answers; check url, whose path is /services/collector/event by default: %s",
+			a.Status, a.QuoteBody())
 	case *answer.Code != 0 && *answer.Code != 24 && *answer.Code != 25: // 24 and 25 warn that its queues are filling up
 		return nil, refusal(a, answer)
 	case answer.Ack == nil:

@@ -298,9 +298,18 @@ func TestSplunksAnswers(t *testing.T) {
 		{Name: "a code that nobody knows is read by its status", Reply: reply(418, 99), Class: failure.Rejected},
 		{Name: "a busy server that asks for a wait gets it", Class: failure.Throttled, Wait: 5 * time.Second,
 			Reply: presettest.Reply{Status: 503, Body: `{"text":"Server is busy","code":9}`, Header: map[string]string{"Retry-After": "5"}}},
-		{Name: "an unrelated page does not acknowledge", Reply: presettest.Reply{Status: 200, Body: "<html>"}, Class: failure.Transient},
+		{Name: "an unrelated page does not acknowledge", Reply: presettest.Reply{Status: 200, Body: "<html>"}, Class: failure.Halted},
+		{Name: "another server's JSON does not acknowledge", Reply: presettest.Reply{Status: 200, Body: `{"ok":true}`}, Class: failure.Halted},
 		{Name: "too large is rejected", Reply: presettest.Reply{Status: 413, Body: "Content-Length of 1048577 too large"}, Class: failure.Rejected},
 	})
+}
+
+func TestAnotherServerThanACollectorIsNamed(t *testing.T) {
+	for _, body := range []string{"", "OK", `{"ok":true}`, `[]`} {
+		s := presettest.Serve(t, func(presettest.Request) presettest.Reply { return presettest.Reply{Status: 200, Body: body} })
+		err := presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), sinktest.Events(2, 1, 0)...)
+		sinktest.ExpectFailure(t, err, failure.Halted, "200, but not as an HTTP Event Collector answers", "/services/collector/event", body)
+	}
 }
 
 func TestABatchOfWhichOneIsInvalidIsRejectedAsAWhole(t *testing.T) {

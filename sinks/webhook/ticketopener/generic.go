@@ -1,12 +1,10 @@
 package ticketopener
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"ndrbridge/internal/failure"
@@ -122,40 +120,5 @@ func (p Location) read(a webhook.Answer, class failure.Class) (Ticket, error) {
 	if err := decode(a, class, &body); err != nil {
 		return Ticket{}, err
 	}
-	return Ticket{ID: transform.Text(at(body, p.ID)), URL: transform.Text(at(body, p.Page))}, nil
-}
-
-// at returns the value at a path in valid JSON, or nil.
-func at(value []byte, path string) []byte {
-	if path == "" {
-		return nil
-	}
-	for step := range strings.SplitSeq(path, ".") {
-		value = below(bytes.TrimSpace(value), step)
-	}
-	return value
-}
-
-// below returns the member of an object or the element of a list that step names, or
-// nil.
-func below(value []byte, step string) []byte {
-	if !bytes.HasPrefix(value, []byte("[")) {
-		for name, member := range jsonscan.Members(value) {
-			if string(name) == step {
-				return member
-			}
-		}
-		return nil
-	}
-	index, err := strconv.Atoi(step)
-	if err != nil {
-		return nil
-	}
-	for element := range jsonscan.Elements(value) {
-		if index == 0 {
-			return element
-		}
-		index--
-	}
-	return nil
+	return Ticket{ID: transform.Text(jsonscan.At(body, p.ID)), URL: transform.Text(jsonscan.At(body, p.Page))}, nil
 }

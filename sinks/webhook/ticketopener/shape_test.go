@@ -76,7 +76,7 @@ func TestAnswers(t *testing.T) {
 		{"jira: the account may not search", jira, presettest.Reply{Status: 403}, presettest.Reply{}, failure.Halted, 0, "check the credentials"},
 		{"jira: the site does not exist", jira, presettest.Reply{Status: 404}, presettest.Reply{}, failure.Halted, 0, "check url"},
 		{"jira: the project cannot be seen", jira, presettest.Reply{Status: 400, Body: `{"errorMessages": ["The value 'SEC' does not exist for the field 'project'."]}`}, presettest.Reply{}, failure.Halted, 0, "does not exist"},
-		{"jira: a search is answered by a login page", jira, presettest.Reply{Status: ok, Body: "<html>"}, presettest.Reply{}, failure.Halted, 0, "cannot be read"},
+		{"jira: a search is answered by a login page", jira, presettest.Reply{Status: ok, Body: "<html>"}, presettest.Reply{}, failure.Halted, 0, "HTML page"},
 		{"jira: a search is answered by something else", jira, presettest.Reply{Status: ok, Body: `{}`}, presettest.Reply{}, failure.Halted, 0, "no issues"},
 		{"jira: it throttles", jira, presettest.Reply{Status: 429, Header: map[string]string{"Retry-After": "7"}}, presettest.Reply{}, failure.Throttled, 7 * time.Second, ""},
 		{"jira: it is down", jira, presettest.Reply{Status: 502}, presettest.Reply{}, failure.Transient, 0, ""},

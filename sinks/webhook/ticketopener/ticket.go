@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 )
@@ -129,7 +130,9 @@ func opensNoTicket(e transform.Event) bool {
 }
 
 // ticketOf returns the ticket id of a detection at its appliance, or "".
-func ticketOf(e transform.Event) string { return transform.Text(at(e.Data(), "detection.ticket_id")) }
+func ticketOf(e transform.Event) string {
+	return transform.Text(jsonscan.At(e.Data(), "detection.ticket_id"))
+}
 
 func (p *preset) open(t task) (webhook.Request, error) {
 	request, err := p.o.System.open(t.event)
