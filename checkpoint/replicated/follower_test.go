@@ -12,6 +12,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/replicatedtest"
 	"ndrbridge/test/require"
 )
@@ -167,9 +168,7 @@ func TestFollowerEnds(t *testing.T) {
 				if purged := errors.Is(err, replicated.ErrPurged); purged != (c.want == replicated.ErrPurged) || purged && !errors.Is(err, replicated.ErrDiverged) {
 					t.Errorf("got %v", err)
 				}
-				if n := len(r.state()); n != c.keeps {
-					t.Errorf("the replica has %d records, want %d", n, c.keeps)
-				}
+				assert.Equal(t, len(r.state()), c.keeps, "records of the replica")
 			})
 		})
 	}

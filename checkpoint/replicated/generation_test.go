@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/replicatedtest"
 	"ndrbridge/test/require"
 )
@@ -43,8 +44,7 @@ func TestRetire(t *testing.T) {
 				if c.want != nil {
 					return
 				}
-				last, err := s.Last(t.Context())
-				require.NoError(t, err)
+				last = require.Value(s.Last(t.Context()))(t)
 				if _, err := replicated.Take(t.Context(), s, last, options(t.Context(), "c")); !strings.Contains(err.Error(), "the cluster goes on in generation 2") {
 					t.Errorf("a take of the retired log: %v", err)
 				}
@@ -94,9 +94,7 @@ func TestNextGeneration(t *testing.T) {
 		require.NoError(t, f.CatchUp(t.Context(), l.Offset()))
 		require.ErrorIs(t, stop(), context.Canceled)
 		wantState(t, copied, &memory{records: state.state(), offset: l.Offset()})
-		if got := replicated.IdentityOf(copied.At()); got != o.Identity {
-			t.Errorf("the copy is of %v", got)
-		}
+		assert.Equal(t, replicated.IdentityOf(copied.At()), o.Identity, "the copy is of")
 		require.ErrorIs(t, end(t, next, state), replicated.ErrLogLost) // a copy of the generation before
 	})
 }
@@ -113,9 +111,7 @@ func TestDescription(t *testing.T) {
 		want := func(want replicated.Owner) {
 			t.Helper()
 			time.Sleep(time.Second)
-			if got := f.Status().About; got != want {
-				t.Errorf("the owner is %+v, want %+v", got, want)
-			}
+			assert.Equal(t, f.Status().About, want, "the owner is")
 		}
 		l := take(t, servers.Stream("a", 1), 0, o)
 		want(now)

@@ -34,8 +34,7 @@ func TestIdleClusterIsQuiet(t *testing.T) {
 		require.NoError(t, f.CatchUp(t.Context(), l.Offset()))
 	}
 	messages := func() int64 {
-		v, err := s.Varz(&server.VarzOptions{})
-		require.NoError(t, err)
+		v := require.Value(s.Varz(&server.VarzOptions{}))(t)
 		return v.InMsgs + v.OutMsgs
 	}
 	const seconds = 12

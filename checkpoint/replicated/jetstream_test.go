@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -73,8 +74,7 @@ func TestOpenJetStreamRefuses(t *testing.T) {
 				c.options(&o)
 			}
 			if c.prepare != nil {
-				js, err := jetstream.New(nc)
-				require.NoError(t, err)
+				js := require.Value(jetstream.New(nc))(t)
 				c.prepare(t, js)
 			}
 			j, err := replicated.OpenJetStream(t.Context(), nc, o)
@@ -82,9 +82,7 @@ func TestOpenJetStreamRefuses(t *testing.T) {
 				defer j.Close()
 				_, _, err = j.Generation(t.Context(), 1, true)
 			}
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want %q in it", err, c.want)
-			}
+			assert.ErrorContains(t, err, c.want)
 		})
 	}
 }
@@ -112,9 +110,8 @@ func TestStreamsAreNotCreatedInPassing(t *testing.T) {
 		}
 		j := openJetStream(t, nc, one)
 		_, _, meta := j.Get(t.Context(), "settings")
-		if errors.Is(meta, jetstream.ErrStreamNotFound) != slices.Contains(lost, all[0]) || !errors.Is(meta, replicated.ErrNoKey) {
-			t.Errorf("without %s: the settings: %v", lost, meta)
-		}
+		assert.Equal(t, errors.Is(meta, jetstream.ErrStreamNotFound), slices.Contains(lost, all[0]), "without", lost)
+		assert.ErrorIs(t, meta, replicated.ErrNoKey, "without", lost, "the settings")
 		_, _, log := j.Generation(t.Context(), 1, false)
 		if errors.Is(log, replicated.ErrLogLost) != slices.Contains(lost, all[1]) || log != nil && !strings.Contains(log.Error(), "ndrbridge cluster recover") {
 			t.Errorf("without %s: the log: %v", lost, log)
@@ -164,14 +161,10 @@ func TestGenerationsAreSeparate(t *testing.T) {
 	for _, n := range []uint64{2, 11} {
 		log, snapshots, err := j.Generation(t.Context(), n, true)
 		require.NoError(t, err)
-		if last, err := log.Last(t.Context()); err != nil || last != 0 {
-			t.Errorf("the log of generation %d ends with message %d, %v", n, last, err)
-		}
+		assert.Equal(t, require.Value(log.Last(t.Context()))(t), 0, "the log of generation", n, "ends with message")
 		_, err = replicated.Restore(t.Context(), snapshots, identity, nil)
 		require.ErrorIs(t, err, replicated.ErrNoSnapshot)
-		if o := objects(t, snapshots); len(o) > 0 {
-			t.Errorf("generation %d has the snapshots %v", n, o)
-		}
+		assert.Empty(t, objects(t, snapshots), "generation", n, "has the snapshots")
 	}
 	got, _ := restored(t, firstSnapshots)
 	wantState(t, got, state)
@@ -191,8 +184,7 @@ func TestErrorsOfServersAreHidden(t *testing.T) {
 	if _, _, err := snapshots.Pointer(t.Context()); err != nil {
 		t.Error(err)
 	}
-	js, err := jetstream.New(nc)
-	require.NoError(t, err)
+	js := require.Value(jetstream.New(nc))(t)
 	require.NoError(t, errors.Join(js.DeleteStream(t.Context(), "NDR_test_1"), js.DeleteStream(t.Context(), "NDR_test_meta")))
 	if _, err := log.Last(t.Context()); !errors.Is(err, hidden) {
 		t.Errorf("a log that is not there: %v", err)
@@ -203,9 +195,7 @@ func TestErrorsOfServersAreHidden(t *testing.T) {
 	if _, _, err := j.Get(t.Context(), "settings"); !errors.Is(err, hidden) {
 		t.Errorf("a key in a stream that is not there: %v", err)
 	}
-	if err := j.Put(t.Context(), "settings", nil, 1); !errors.Is(err, hidden) {
-		t.Errorf("a value in a stream that is not there: %v", err)
-	}
+	assert.ErrorIs(t, j.Put(t.Context(), "settings", nil, 1), hidden, "a value in a stream that is not there")
 }
 
 // TestWaitsEnd checks that every call ends with its context, and after a bounded time
@@ -226,9 +216,7 @@ func TestWaitsEnd(t *testing.T) {
 	if _, err := s.Get(context.Background(), 1); err == nil {
 		t.Error("Get: no error")
 	}
-	if err := s.Purge(context.Background(), 1); err == nil {
-		t.Error("Purge: no error")
-	}
+	assert.Error(t, s.Purge(context.Background(), 1), "Purge: no error")
 	_, err := l.Append([]byte("x"))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, s.Follow(ctx, 1, nil), context.DeadlineExceeded)

@@ -11,6 +11,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/replicatedtest"
 	"ndrbridge/test/require"
 )
@@ -18,8 +19,7 @@ import (
 // take takes a log in a test that expects no error.
 func take(t *testing.T, s replicated.Stream, after uint64, o replicated.Options) *replicated.Log {
 	t.Helper()
-	l, err := replicated.Take(t.Context(), s, after, o)
-	require.NoError(t, err)
+	l := require.Value(replicated.Take(t.Context(), s, after, o))(t)
 	return l
 }
 
@@ -32,8 +32,7 @@ func options(ctx context.Context, owner string) replicated.Options {
 
 func appendRecord(t *testing.T, l *replicated.Log, record string) uint64 {
 	t.Helper()
-	at, err := l.Append([]byte(record))
-	require.NoError(t, err)
+	at := require.Value(l.Append([]byte(record)))(t)
 	return at.Offset
 }
 
@@ -42,8 +41,7 @@ func grow(t *testing.T, l *replicated.Log, n int, states ...*memory) {
 	t.Helper()
 	for range n {
 		record := states[0].record(fmt.Sprint("of epoch ", l.Epoch()))
-		at, err := l.Append([]byte(record))
-		require.NoError(t, err)
+		at := require.Value(l.Append([]byte(record)))(t)
 		for _, s := range states {
 			require.NoError(t, s.Apply([][]byte{[]byte(record)}, at))
 		}
@@ -199,9 +197,7 @@ func TestLateMessages(t *testing.T) {
 				if _, err := publish(t, servers.Stream("a", 1), 2, replicated.Message{ID: id, Kind: replicated.KindRecord, Data: []byte("late")}); err != nil {
 					t.Fatal(err)
 				}
-				if offset := appendRecord(t, b, "x"); offset != 4 {
-					t.Errorf("offset %d, want 4", offset)
-				}
+				assert.Equal(t, appendRecord(t, b, "x"), 4, "offset")
 				var messages []replicated.Message
 				for _, m := range servers.Messages(1) {
 					messages = append(messages, m.Message)
@@ -239,8 +235,6 @@ func TestLease(t *testing.T) {
 		if len(got) != 2 || got[0] != 0 || got[1] != time.Second {
 			t.Errorf("renewed from %v, want 0s and 1s", got)
 		}
-		if resent < 10 {
-			t.Errorf("%d resends", resent)
-		}
+		assert.True(t, resent >= 10, resent, "resends")
 	})
 }

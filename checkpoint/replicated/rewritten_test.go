@@ -8,6 +8,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/replicatedtest"
 	"ndrbridge/test/require"
 )
@@ -37,9 +38,7 @@ func TestRewrittenLog(t *testing.T) {
 				_, err := a.Append([]byte("x"))
 				require.ErrorIs(t, err, want)
 				appendRecord(t, c, "z")
-				if r, err := recordsOfC(t, servers); err != nil || r != records+1 {
-					t.Errorf("%d records of the new owner count, %v; want %d", r, err, records+1)
-				}
+				assert.Equal(t, require.Value(recordsOfC(t, servers))(t), records+1, "records of the new owner count")
 			})
 		})
 	}
@@ -74,9 +73,8 @@ func TestTakeOfARewrittenLog(t *testing.T) {
 		synctest.Wait()
 		st := f.Status()
 		_ = stop()
-		if st.Seen != last || st.Trail != "a.1.3.1/1 c0ffee 1" {
-			t.Fatalf("status %+v", st)
-		}
+		require.Equal(t, st.Seen, last, "status", st)
+		require.Equal(t, st.Trail, "a.1.3.1/1 c0ffee 1", "status", st)
 		servers.Forget(1, last-1)
 		take(t, servers.Stream("c", 1), last-1, options(t.Context(), "c"))
 		o := options(t.Context(), "b")

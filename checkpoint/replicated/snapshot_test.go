@@ -17,6 +17,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/replicatedtest"
 	"ndrbridge/test/require"
 )
@@ -35,8 +36,7 @@ func filled(n, bytes int, offset uint64) *memory {
 func restored(t *testing.T, s replicated.Snapshots) (*memory, replicated.Snapshot) {
 	t.Helper()
 	r := &memory{}
-	snapshot, err := replicated.Restore(t.Context(), s, identity, r.empty)
-	require.NoError(t, err)
+	snapshot := require.Value(replicated.Restore(t.Context(), s, identity, r.empty))(t)
 	return r, snapshot
 }
 
@@ -49,8 +49,7 @@ func wantState(t *testing.T, got, want *memory) {
 
 func objects(t *testing.T, s replicated.Snapshots) []string {
 	t.Helper()
-	objects, err := s.Objects(t.Context())
-	require.NoError(t, err)
+	objects := require.Value(s.Objects(t.Context()))(t)
 	return objects
 }
 
@@ -78,8 +77,7 @@ func TestSnapshots(t *testing.T) {
 				}
 			}
 			for i, state := range []*memory{filled(0, 0, 10), filled(3, 10, 20), filled(20, 1<<20, 30), filled(2, 3, 40)} {
-				written, err := replicated.WriteSnapshot(t.Context(), log, s, state)
-				require.NoError(t, err)
+				written := require.Value(replicated.WriteSnapshot(t.Context(), log, s, state))(t)
 				got, snapshot := restored(t, s)
 				wantState(t, got, state)
 				if snapshot != written || snapshot.Offset != state.offset || snapshot.Time.IsZero() {
@@ -189,9 +187,7 @@ func TestFollowersMakeSnapshots(t *testing.T) {
 				Clock: replicatedtest.NewClock(1), Snapshots: servers.Snapshots(name, 1),
 				Snapshot: replicated.SnapshotterOptions{Patience: map[string]float64{"c": 0.5}[name], Messages: 100, Made: func(_ replicated.Snapshot, _ time.Duration, err error) {
 					made.Add(1)
-					if err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, err)
 				}},
 			})
 			go f.Run(t.Context())
@@ -234,9 +230,7 @@ func TestNoSnapshotsOfAWrongReplica(t *testing.T) {
 		}
 		grow(t, log, 1, state)
 		require.ErrorIs(t, <-ended, replicated.ErrDiverged)
-		if objects := objects(t, servers.Snapshots("a", 1)); len(objects) > 0 {
-			t.Errorf("objects %v", objects)
-		}
+		assert.Empty(t, objects(t, servers.Snapshots("a", 1)), "objects")
 	})
 }
 
@@ -321,9 +315,7 @@ func TestSnapshotsAreAlwaysRestorable(t *testing.T) {
 		}
 		broken := ""
 		synctest.Test(t, func(t *testing.T) { broken = p.run(t) })
-		if broken != "" {
-			rt.Fatal(broken)
-		}
+		require.Equal(rt, broken, "")
 	})
 }
 

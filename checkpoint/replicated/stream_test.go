@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/natsserver"
 	"ndrbridge/test/replicatedtest"
 	"ndrbridge/test/require"
@@ -27,16 +28,14 @@ func startServer(t testing.TB, change func(*server.Options)) *nats.Conn {
 
 func connect(t testing.TB, url string, options ...nats.Option) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(url, options...)
-	require.NoError(t, err)
+	nc := require.Value(nats.Connect(url, options...))(t)
 	t.Cleanup(nc.Close)
 	return nc
 }
 
 func openJetStream(t testing.TB, nc *nats.Conn, o replicated.JetStreamOptions) *replicated.JetStream {
 	t.Helper()
-	j, err := replicated.OpenJetStream(t.Context(), nc, o)
-	require.NoError(t, err)
+	j := require.Value(replicated.OpenJetStream(t.Context(), nc, o))(t)
 	t.Cleanup(func() { j.Close() })
 	return j
 }
@@ -84,9 +83,7 @@ func TestStream(t *testing.T) {
 			t.Parallel()
 			s := open(t)
 			for i := range 10 {
-				if seq, err := publish(t, s, uint64(i), message(i+1)); err != nil || seq != uint64(i+1) {
-					t.Fatalf("message %d: stored as %d, %v", i+1, seq, err)
-				}
+				require.Equal(t, require.Value(publish(t, s, uint64(i), message(i+1)))(t), uint64(i+1), "message", i+1, "stored as")
 			}
 			for _, after := range []uint64{0, 9, 11, 1 << 40} {
 				var wrong *replicated.WrongLastError
@@ -106,9 +103,7 @@ func TestStream(t *testing.T) {
 			require.ErrorIs(t, s.Follow(t.Context(), 5, nil), replicated.ErrPurged)
 			wantFollow(t, s, 6, 10)
 			require.NoError(t, s.Purge(t.Context(), 11))
-			if last, err := s.Last(t.Context()); err != nil || last != 10 {
-				t.Errorf("the last is %d, %v", last, err)
-			}
+			assert.Equal(t, require.Value(s.Last(t.Context()))(t), 10, "the last is")
 			require.ErrorIs(t, s.Follow(t.Context(), 10, nil), replicated.ErrPurged)
 			for n, begin := range []uint64{11, 15} { // the next message, and one that is further away
 				go func() {

@@ -46,8 +46,7 @@ sinks:
 
 	client := func(token string, files admin.TLS) *admin.Client {
 		t.Helper()
-		c, err := admin.NewOwnClient(r.AdminAddress(), token, files)
-		require.NoError(t, err)
+		c := require.Value(admin.NewOwnClient(r.AdminAddress(), token, files))(t)
 		return c
 	}
 	for _, test := range []struct {
@@ -70,8 +69,7 @@ sinks:
 	if status, err := client("read", files).Status(t.Context()); err != nil || !status.ReadOnly || status.Sinks[0].State != "paused" {
 		t.Errorf("%+v (%v)", status, err)
 	}
-	resp, err := http.Get("http://" + r.AdminAddress() + "/healthz")
-	require.NoError(t, err)
+	resp := require.Value(http.Get("http://" + r.AdminAddress() + "/healthz"))(t)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("plain HTTP is answered with %s", resp.Status)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
 )
@@ -82,7 +83,5 @@ func TestDetectionsAreEnrichedOnRequest(t *testing.T) {
 			}
 		}
 	}
-	if n := a.Requests()["POST /devices/search"]; n != 1 {
-		t.Errorf("%d requests for the devices of one page", n)
-	}
+	assert.Equal(t, a.Requests()["POST /devices/search"], 1, "requests for the devices of one page")
 }

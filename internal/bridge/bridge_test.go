@@ -21,6 +21,7 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/bridge"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/locked"
 	"ndrbridge/test/loopback"
@@ -63,9 +64,7 @@ func run(t *testing.T, yaml string, change ...func(*bridge.Options)) *running {
 	go func() { done <- b.Run(ctx) }()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-done)
 	})
 	t.Cleanup(r.stop)
 	return r
@@ -92,8 +91,7 @@ func (r *running) control(t *testing.T) *admin.Client {
 
 func clientOf(t *testing.T, b *bridge.Bridge) *admin.Client {
 	t.Helper()
-	client, err := admin.NewClient("http://"+b.AdminAddress(), "")
-	require.NoError(t, err)
+	client := require.Value(admin.NewClient("http://"+b.AdminAddress(), ""))(t)
 	return client
 }
 
@@ -251,8 +249,7 @@ func TestTheBridgeIsReadyOnceEveryStreamWasRead(t *testing.T) {
 		return true
 	})
 	_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
-	problems, err := promlint.New(strings.NewReader(metrics)).Lint()
-	require.NoError(t, err)
+	problems := require.Value(promlint.New(strings.NewReader(metrics)).Lint())(t)
 	for _, p := range problems {
 		t.Errorf("metric %s: %s", p.Metric, p.Text)
 	}
@@ -263,14 +260,12 @@ func get(t *testing.T, url string) (int, string) {
 	answer, err := http.Get(url)
 	require.NoError(t, err)
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
+	body := require.Value(io.ReadAll(answer.Body))(t)
 	return answer.StatusCode, string(body)
 }
 
 func TestErrorsThatTheLogExplains(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	require.NoError(t, err)
+	cluster := require.Value(kfake.NewCluster(kfake.NumBrokers(1)))(t)
 	t.Cleanup(cluster.Close)
 	_, good := startAppliance(t, 1)
 	old := httptest.NewServer(standin.New(standin.Options{Firmware: "9.2.7.1"}))

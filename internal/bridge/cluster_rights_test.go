@@ -20,6 +20,7 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/bridge"
 	"ndrbridge/internal/cluster"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/replicatedtest"
@@ -150,9 +151,7 @@ func TestTheDocumentedRightsSuffice(t *testing.T) {
 		b.judge(t, true)
 		copies[standby.name].snapshot(t)
 	}
-	if err := admin.API.HandOver.Do(t.Context(), clientOf(t, standby.Bridge), admin.None{}); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, admin.API.HandOver.Do(t.Context(), clientOf(t, standby.Bridge), admin.None{}))
 	owner.awaitOwner(t, standby.name, 2)
 	b.add(5)
 	b.judge(t, true)

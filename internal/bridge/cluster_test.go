@@ -90,8 +90,7 @@ func (b *bridges) configuration(t *testing.T, name, address string) string {
 // link returns a connection to NATS that can be cut.
 func (b *bridges) link(t *testing.T) *fault.Proxy {
 	t.Helper()
-	link, err := fault.New(b.nats.Addr().String())
-	require.NoError(t, err)
+	link := require.Value(fault.New(b.nats.Addr().String()))(t)
 	t.Cleanup(func() { link.Close() })
 	return link
 }
@@ -231,9 +230,7 @@ func TestAnyMemberAnswers(t *testing.T) {
 			detection := history(a)[0].ID
 			ticket := name + "-" + m.name
 			status, body := m.send(t, "", fmt.Sprintf(`{"ticket_id": %q, "appliance": %q, "detection_id": %d}`, ticket, name, detection))
-			if status != http.StatusAccepted {
-				t.Fatalf("%s at %s: %d %s", name, m.name, status, body)
-			}
+			require.Equal(t, status, http.StatusAccepted, name, "at", m.name, body)
 			for _, asked := range []*clusterMember{owner, standby} {
 				awaitCluster(t, "the ticket at "+name, func() bool {
 					commands, err := admin.API.ListTicketCommands.Call(t.Context(), asked.control(t), admin.CommandsRequest{Ticket: ticket, Status: checkpoint.CommandApplied, Limit: 10})
@@ -264,8 +261,7 @@ func TestAReloadIsThatOfTheMember(t *testing.T) {
 	for _, m := range []*clusterMember{owner, standby} {
 		yaml := strings.Replace(*m.yaml.Load(), "max_events: 50", "max_events: 7", 1)
 		m.yaml.Store(&yaml)
-		changed, err := m.control(t).Reload(t.Context())
-		require.NoError(t, err)
+		changed := require.Value(m.control(t).Reload(t.Context()))(t)
 		if len(changed.Changes) == 0 {
 			t.Error("no change is reported")
 		}

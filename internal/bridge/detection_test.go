@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -57,9 +58,7 @@ func TestADetectionIsFoundWithItsDeliveries(t *testing.T) {
 	for sink, want := range map[string]string{
 		"soc": admin.ResultDelivered, "few": admin.ResultFiltered, "off": admin.ResultPending, "chat": admin.ResultSkipped,
 	} {
-		if got := result(oldest, sink); got != want {
-			t.Errorf("the first version at %s: %s, want %s", sink, got, want)
-		}
+		assert.Equal(t, result(oldest, sink), want, "the first version at", sink)
 	}
 	if !found.WholeJournal || !found.WholeDeadLetters || time.Since(found.SearchedSince) > time.Minute || !found.Versions[0].Journalled || found.Seen.ModTime.IsZero() {
 		t.Errorf("%+v", found)

@@ -24,6 +24,7 @@ import (
 	"ndrbridge/internal/bridge"
 	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/lease"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
@@ -44,14 +45,10 @@ func TestAClusterAdoptsTheStateOfASingleBridge(t *testing.T) {
 
 	r := run(t, single)
 	await(t, "events that wait", func() bool { return sinkStatus(t, r.control(t), "soc").LagEvents == 12 })
-	if err := adopt(); !errors.Is(err, checkpoint.ErrLocked) {
-		t.Errorf("the state of a running bridge was adopted: %v", err)
-	}
+	assert.ErrorIs(t, adopt(), checkpoint.ErrLocked, "the state of a running bridge was adopted")
 	r.stop()
 	require.NoError(t, adopt())
-	if err := adopt(); !errors.Is(err, cluster.ErrNotNew) {
-		t.Errorf("it was adopted a second time: %v", err)
-	}
+	assert.ErrorIs(t, adopt(), cluster.ErrNotNew, "it was adopted a second time")
 	before := config.State + ".single"
 	require.NoError(t, os.Rename(config.State, before)) // a member makes a copy of its own
 	soc.Answer(http.StatusOK)
@@ -273,9 +270,7 @@ func TestNothingIsRecoveredFromAnEmptyCopy(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, empty.Close())
 	_, err = bridge.Recover(t.Context(), parse(t, b.configuration(t, "one", b.nats.Addr().String())), path, confirmed)
-	if err == nil || !strings.Contains(err.Error(), "is empty") {
-		t.Errorf("error %v, want that the copy is empty", err)
-	}
+	assert.ErrorContains(t, err, "is empty")
 }
 
 // spoil appends what does not follow from the state: nobody can follow the log any longer.
@@ -289,8 +284,7 @@ func (b *bridges) spoil(t *testing.T) {
 	defer storage.Close()
 	log, _, err := storage.Generation(t.Context(), 1, false)
 	require.NoError(t, err)
-	last, err := log.Last(t.Context())
-	require.NoError(t, err)
+	last := require.Value(log.Last(t.Context()))(t)
 	stray, err := replicated.Take(t.Context(), log, last, replicated.Options{Context: t.Context(), Owner: "stray", Clock: lease.System()})
 	require.NoError(t, err)
 	if _, err := stray.Append([]byte("garbage")); err != nil {
@@ -308,9 +302,7 @@ func TestTheLogIsRecoveredFromARunningMember(t *testing.T) {
 	recover := func(from string) error {
 		return admin.API.RecoverCluster.Do(t.Context(), clientOf(t, one.Bridge), admin.Recovery{From: from})
 	}
-	if err := recover("two"); err == nil || !strings.Contains(err.Error(), "nothing to recover") {
-		t.Errorf("a log with an owner: %v", err)
-	}
+	assert.ErrorContains(t, recover("two"), "nothing to recover", "a log with an owner")
 	config := parse(t, *two.yaml.Load())
 	two.stop()
 	if _, err := bridge.Recover(t.Context(), config, config.State, confirmed); err == nil || !strings.Contains(err.Error(), "a member owns the log") {
@@ -325,9 +317,7 @@ func TestTheLogIsRecoveredFromARunningMember(t *testing.T) {
 		awaitCluster(t, "that "+m.name+" cannot follow", func() bool { return strings.Contains(m.notReady(t), "does not fit the log") })
 	}
 	b.add(20)
-	if err := recover("three"); err == nil || !strings.Contains(err.Error(), "cannot be reached") {
-		t.Errorf("a member that does not exist: %v", err)
-	}
+	assert.ErrorContains(t, recover("three"), "cannot be reached", "a member that does not exist")
 	require.NoError(t, recover("two"))
 	if !two.log.hasLine("continued from this member's copy on request") {
 		t.Error("the member does not log what it did")

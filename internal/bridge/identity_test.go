@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/internal/admin"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -29,8 +30,7 @@ func runUntilLooked(t *testing.T, yaml string, a *standin.Appliance) *running {
 
 func replacedOf(t *testing.T, control *admin.Client) *admin.Replaced {
 	t.Helper()
-	status, err := control.Status(t.Context())
-	require.NoError(t, err)
+	status := require.Value(control.Status(t.Context()))(t)
 	return status.Appliances[0].Replaced
 }
 
@@ -75,9 +75,7 @@ func TestAnotherApplianceUnderTheSameNameIsReportedOnce(t *testing.T) {
 			second.AddMany(known)
 			await(t, "all events of the second appliance that the first's ids could hide", func() bool { return missing(soc, second) == 0 })
 			r.stop()
-			if n := strings.Count(r.log.String(), replacedLine); n != 1 {
-				t.Errorf("reported %d times", n)
-			}
+			assert.Equal(t, strings.Count(r.log.String(), replacedLine), 1, "reports")
 
 			r = runUntilLooked(t, yaml, second)
 			if replacedOf(t, r.control(t)) == nil {

@@ -17,6 +17,7 @@ import (
 
 	"ndrbridge/internal/admin"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -52,8 +53,7 @@ func startKafka(t *testing.T) (string, *kgo.Client) {
 func (r *running) intakes(t *testing.T, what string, holds func([]admin.IntakeStatus) bool) {
 	t.Helper()
 	await(t, what, func() bool {
-		status, err := r.control(t).Status(t.Context())
-		require.NoError(t, err)
+		status := require.Value(r.control(t).Status(t.Context()))(t)
 		return holds(status.Intakes)
 	})
 }
@@ -119,9 +119,7 @@ tickets:
 	}
 
 	t.Run("a reload restarts only the changed intake", func(t *testing.T) {
-		if changes := r.reload(t, intakes("second")); !slices.Equal(changes, []string{"tickets: changed", "tickets from nats: changed"}) {
-			t.Errorf("%q", changes)
-		}
+		assert.EqualSlices(t, r.reload(t, intakes("second")), []string{"tickets: changed", "tickets from nats: changed"})
 		r.intakes(t, "the new consumer begins with the first message, and the other intake goes on", func(all []admin.IntakeStatus) bool {
 			return all[0].Stored == 1 && all[0].Refused == 1 && all[1].Stored == 1 && all[1].State == "running"
 		})

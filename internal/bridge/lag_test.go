@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -50,9 +51,7 @@ func TestAnEventReportsWhatASinkMissedWhileUnconfigured(t *testing.T) {
 	}
 	r = run(t, both)
 	_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
-	if !strings.Contains(metrics, `ndrbridge_sink_skipped_total{sink="away"} 101`) {
-		t.Error("the missed events are not counted")
-	}
+	assert.Contains(t, metrics, `ndrbridge_sink_skipped_total{sink="away"} 101`, "the missed events are not counted")
 	r.stop()
 	if strings.Contains(r.log.String(), "missed_events") {
 		t.Errorf("it is reported twice:\n%s", r.log)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 )
 
 // What a running bridge keeps of sinks and appliances is changed once they are no longer
@@ -22,9 +23,7 @@ func TestARunningBridgeForgetsAndRenamesWhatIsNotConfigured(t *testing.T) {
 		"soc was forgotten": admin.API.ForgetSink.Do(ctx, client, admin.OfSink{Sink: "soc"}), "soc was renamed": admin.API.RenameSink.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "new"}),
 		"it was renamed to other": admin.API.RenameSink.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"}), "hq was forgotten": admin.API.ForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "hq"}),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "configuration has") {
-			t.Errorf("%s while it is configured: %v", what, err)
-		}
+		assert.ErrorContains(t, err, "configuration has", what, "while it is configured")
 	}
 	r.reload(t, strings.Replace(strings.Replace(both, webhookSink("soc", soc.URL), "", 1), "name: hq", "name: dc", 1))
 	await(t, "the backlog under another name", func() bool { return other.count("") >= 20 })
@@ -32,19 +31,11 @@ func TestARunningBridgeForgetsAndRenamesWhatIsNotConfigured(t *testing.T) {
 	if err := admin.API.RenameSink.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"}); err == nil || !strings.Contains(err.Error(), "the sink other is configured") {
 		t.Errorf("soc was renamed to a sink that is configured: %v", err)
 	}
-	if err := admin.API.RenameSink.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "new"}); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, admin.API.RenameSink.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "new"}))
 	sinkStatus(t, client, "new")
-	if err := admin.API.ForgetSink.Do(ctx, client, admin.OfSink{Sink: "new"}); err != nil {
-		t.Error(err)
-	}
-	if err := admin.API.ForgetSink.Do(ctx, client, admin.OfSink{Sink: "new"}); !errors.Is(err, admin.ErrUnknown) {
-		t.Errorf("a sink was forgotten twice: %v", err)
-	}
-	if err := admin.API.ForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "hq"}); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, admin.API.ForgetSink.Do(ctx, client, admin.OfSink{Sink: "new"}))
+	assert.ErrorIs(t, admin.API.ForgetSink.Do(ctx, client, admin.OfSink{Sink: "new"}), admin.ErrUnknown, "a sink was forgotten twice")
+	assert.NoError(t, admin.API.ForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "hq"}))
 	if err := admin.API.ForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "hq"}); !errors.Is(err, admin.ErrUnknown) {
 		t.Errorf("an appliance was forgotten twice: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -74,7 +75,5 @@ func TestAMessageIsEditedByTheBridgeThatFollowsACrash(t *testing.T) {
 	r = run(t, strings.Replace(yaml, statePath(t, yaml), path, 1))
 	await(t, "the edit", func() bool { return len(chat.got()) >= 2 })
 	r.stop()
-	if got, want := chat.got(), []string{"/api/chat.postMessage 1", "/api/chat.update 1"}; !slices.Equal(got, want) {
-		t.Errorf("the bot did %q, want %q", got, want)
-	}
+	assert.EqualSlices(t, chat.got(), []string{"/api/chat.postMessage 1", "/api/chat.update 1"}, "the bot did")
 }

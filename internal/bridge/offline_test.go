@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/pipeline"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -17,12 +18,9 @@ import (
 func openOffline(t *testing.T, yaml string) *pipeline.Offline {
 	t.Helper()
 	config := parse(t, yaml)
-	f, err := pipeline.OpenOffline(config, "test", slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
+	f := require.Value(pipeline.OpenOffline(config, "test", slog.New(slog.DiscardHandler)))(t)
 	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, f.Close())
 	})
 	return f
 }
@@ -41,8 +39,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 		before, err := os.ReadFile(path)
 		require.NoError(t, err)
 		f := openOffline(t, yaml)
-		status, err := f.Status(t.Context())
-		require.NoError(t, err)
+		status := require.Value(f.Status(t.Context()))(t)
 		if status.Running || status.State.Journal.Events != 12 || len(status.Appliances) != 1 || len(status.Appliances[0].Streams) != 2 {
 			t.Errorf("%+v", status)
 		}
@@ -62,9 +59,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	})
 	t.Run("operations that need a running bridge are refused", func(t *testing.T) {
 		f := openOffline(t, yaml)
-		if err := f.Tail(t.Context(), admin.From{}, nil); !errors.Is(err, admin.ErrNotRunning) {
-			t.Errorf("%v", err)
-		}
+		assert.ErrorIs(t, f.Tail(t.Context(), admin.From{}, nil), admin.ErrNotRunning)
 		if _, err := admin.API.GetHistory.Call(t.Context(), f.Client, admin.None{}); !errors.Is(err, admin.ErrNotRunning) {
 			t.Errorf("%v", err)
 		}
@@ -90,8 +85,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 		}
 	})
 	t.Run("events are counted without writing to it", func(t *testing.T) {
-		before, err := os.ReadFile(path)
-		require.NoError(t, err)
+		before := require.Value(os.ReadFile(path))(t)
 		f := openOffline(t, yaml)
 		if n, err := admin.API.ReplayEvents.Call(t.Context(), f.Client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(-time.Hour), DryRun: true}}); n.Events != 12 || err != nil {
 			t.Errorf("%d, %v", n, err)
@@ -102,9 +96,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	})
 	t.Run("a sink that is configured is neither forgotten nor renamed", func(t *testing.T) {
 		f := openOffline(t, yaml)
-		if err := admin.API.ForgetSink.Do(t.Context(), f.Client, admin.OfSink{Sink: "soc"}); err == nil || !strings.Contains(err.Error(), "remove it there first") {
-			t.Errorf("%v", err)
-		}
+		assert.ErrorContains(t, admin.API.ForgetSink.Do(t.Context(), f.Client, admin.OfSink{Sink: "soc"}), "remove it there first")
 		if err := admin.API.RenameSink.Do(t.Context(), f.Client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"}); err == nil || !strings.Contains(err.Error(), "rename it there first") {
 			t.Errorf("%v", err)
 		}
@@ -117,15 +109,11 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 		r := run(t, renamed)
 		await(t, "the queued events", func() bool { return soc.redelivered() == 12 })
 		r.stop()
-		if n := soc.count(""); n != 24 {
-			t.Errorf("%d events came", n)
-		}
+		assert.Equal(t, soc.count(""), 24, "events came")
 	})
 	t.Run("a sink can be forgotten only once", func(t *testing.T) {
 		f := openOffline(t, yaml)
 		require.NoError(t, admin.API.ForgetSink.Do(t.Context(), f.Client, admin.OfSink{Sink: "away"}))
-		if err := admin.API.ForgetSink.Do(t.Context(), f.Client, admin.OfSink{Sink: "away"}); !errors.Is(err, admin.ErrUnknown) {
-			t.Errorf("%v", err)
-		}
+		assert.ErrorIs(t, admin.API.ForgetSink.Do(t.Context(), f.Client, admin.OfSink{Sink: "away"}), admin.ErrUnknown)
 	})
 }

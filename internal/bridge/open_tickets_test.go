@@ -18,6 +18,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/jira"
 	"ndrbridge/test/require"
 	"ndrbridge/test/servicenow"
@@ -215,9 +216,7 @@ func TestACrashOpensNoSecondTicket(t *testing.T) {
 						time.Sleep(time.Millisecond)
 					}
 					var state bytes.Buffer
-					if err := r.control(t).Backup(context.Background(), &state); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, r.control(t).Backup(context.Background(), &state))
 					o.before.Store(nil)
 					left <- state.Bytes()
 				}
@@ -247,8 +246,7 @@ func TestACrashOpensNoSecondTicket(t *testing.T) {
 // remember stores a detection's ticket in the memory of a sink.
 func remember(t *testing.T, path, detection, ticket string) {
 	t.Helper()
-	store, err := checkpoint.Open(path, checkpoint.Options{})
-	require.NoError(t, err)
+	store := require.Value(checkpoint.Open(path, checkpoint.Options{}))(t)
 	defer store.Close()
 	if err := store.RememberSink(t.Context(), "tickets", []checkpoint.Entry{{
 		Key: "ndrbridge://hq/detections/" + detection, Value: []byte(`{"id": "` + ticket + `"}`), At: time.Now().UnixMilli(),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -17,8 +18,7 @@ import (
 // sinkStatus returns the status of a sink.
 func sinkStatus(t *testing.T, c *admin.Client, name string) admin.SinkStatus {
 	t.Helper()
-	status, err := c.Status(t.Context())
-	require.NoError(t, err)
+	status := require.Value(c.Status(t.Context()))(t)
 	for _, s := range append(status.Sinks, status.Unconfigured...) {
 		if s.Name == name {
 			return s
@@ -134,9 +134,7 @@ func TestUnknownNames(t *testing.T) {
 	check := func(t *testing.T, c *admin.Client) {
 		for name, call := range calls {
 			t.Run(name, func(t *testing.T) {
-				if err := call(c); !errors.Is(err, admin.ErrUnknown) {
-					t.Errorf("error %v, want ErrUnknown", err)
-				}
+				assert.ErrorIs(t, call(c), admin.ErrUnknown)
 			})
 		}
 	}
@@ -169,9 +167,7 @@ func TestDeadLettersThatFillTheirShareHaltTheSinkUntilThereIsSpace(t *testing.T)
 	})
 	_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
 	for _, want := range []string{`ndrbridge_dead_letters{sink="soc"} 6`, `ndrbridge_dead_letter_bytes{sink="soc"} `, `ndrbridge_sink_redeliveries{sink="soc"} 0`} {
-		if !strings.Contains(metrics, want) {
-			t.Errorf("the metrics lack %s", want)
-		}
+		assert.Contains(t, metrics, want)
 	}
 }
 
@@ -212,16 +208,12 @@ func TestTailShowsWhatIsJournalled(t *testing.T) {
 				t.Errorf("it shows %s, which is old", e.ID)
 			}
 			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, <-done)
 		})
 	}
 	t.Run("an error of the reader ends it", func(t *testing.T) {
 		enough := errors.New("enough")
 		err := r.control(t).Tail(t.Context(), admin.From{Since: time.Now().Add(-time.Hour)}, func(transform.Event) error { return enough })
-		if !errors.Is(err, enough) {
-			t.Errorf("%v", err)
-		}
+		assert.ErrorIs(t, err, enough)
 	})
 }

@@ -4,7 +4,6 @@ package bridge
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,6 +22,7 @@ import (
 	"ndrbridge/internal/cluster"
 	"ndrbridge/internal/lease"
 	"ndrbridge/internal/pipeline"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -82,8 +82,7 @@ sinks: [{name: %s, file: {path: "-"}}]
 // owner is a member that owns a log until ctx is cancelled.
 func owner(t *testing.T, ctx context.Context, config *configs.Config, o cluster.Ownership) (*member, <-chan error) {
 	t.Helper()
-	replica, err := checkpoint.OpenReplica(config.State, 0)
-	require.NoError(t, err)
+	replica := require.Value(checkpoint.OpenReplica(config.State, 0))(t)
 	require.NoError(t, replica.Close())
 	m := newMember(pipeline.Options{
 		Version: "test", Log: slog.New(slog.DiscardHandler), Stdout: io.Discard, Registerer: prometheus.NewRegistry(),
@@ -111,9 +110,7 @@ func TestAStateThatFailsWhileThePipelineStopsIsReported(t *testing.T) {
 			<-log.refused
 		},
 	})
-	if err := <-owned; !errors.Is(err, checkpoint.ErrNotOwner) {
-		t.Errorf("got %v, want ErrNotOwner", err)
-	}
+	assert.ErrorIs(t, <-owned, checkpoint.ErrNotOwner)
 }
 
 func TestAPipelineHasStoppedBeforeTheConnectionIsCut(t *testing.T) {
@@ -168,9 +165,7 @@ func TestAnOwnerEndsWhileItsReloadHangs(t *testing.T) {
 	cancel()
 	select {
 	case err := <-owned:
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 	case <-time.After(20 * time.Second):
 		t.Error("the owner does not end")
 	}
@@ -202,14 +197,8 @@ func TestAReloadThatWaitedAppliesTheLastConfiguration(t *testing.T) {
 	m.config.Store(parse("third", ""))
 	release()
 	<-hung
-	if err := <-reloaded; err != nil {
-		t.Error(err)
-	}
-	if got := p.Config().Sinks[0].Name; got != "third" {
-		t.Errorf("the pipeline has the %s configuration, want the third", got)
-	}
+	assert.NoError(t, <-reloaded)
+	assert.Equal(t, p.Config().Sinks[0].Name, "third", "the configuration of the pipeline")
 	cancel()
-	if err := <-owned; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-owned)
 }

@@ -1,12 +1,12 @@
 package bridge_test
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -19,8 +19,7 @@ func TestTheStatusHasTheResultOfTheLastReload(t *testing.T) {
 	broken := yaml + strings.Replace(webhookSink("other", "ftp://hooks.example/"+secret), "webhook: {", "webhook: {auth: {bearer: "+secret+"}, ", 1)
 	last := func() *admin.ReloadStatus {
 		t.Helper()
-		status, err := r.control(t).Status(t.Context())
-		require.NoError(t, err)
+		status := require.Value(r.control(t).Status(t.Context()))(t)
 		return status.Reload
 	}
 	metrics := func() string {
@@ -30,9 +29,7 @@ func TestTheStatusHasTheResultOfTheLastReload(t *testing.T) {
 	if got := last(); got != nil {
 		t.Errorf("before any reload: %+v", got)
 	}
-	if !strings.Contains(metrics(), "ndrbridge_config_last_reload_successful 1\n") {
-		t.Error("before any reload, the metric is not 1")
-	}
+	assert.Contains(t, metrics(), "ndrbridge_config_last_reload_successful 1\n", "before any reload, the metric is not 1")
 	began := time.Now()
 	for _, c := range []struct {
 		name, yaml string
@@ -67,16 +64,12 @@ func TestTheStatusHasTheResultOfTheLastReload(t *testing.T) {
 				t.Errorf("the error has a secret: %s", got.Error)
 			}
 			c.want.Time, c.want.Error = got.Time, got.Error
-			if !reflect.DeepEqual(*got, c.want) {
-				t.Errorf("%+v, want %+v", *got, c.want)
-			}
+			assert.DeepEqual(t, *got, c.want)
 			if message := map[bool]string{true: "configuration reloaded", false: "configuration not reloaded"}[c.want.OK]; !r.log.hasLine(message, "trigger="+c.want.Trigger) {
 				t.Errorf("the log has no line %q", message)
 			}
 			value := map[bool]string{true: "1", false: "0"}[c.want.OK]
-			if !strings.Contains(metrics(), "ndrbridge_config_last_reload_successful "+value+"\n") {
-				t.Errorf("the metric is not %s", value)
-			}
+			assert.Contains(t, metrics(), "ndrbridge_config_last_reload_successful "+value+"\n", "the metric is not", value)
 		})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/bridge"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/require"
 )
@@ -26,8 +26,7 @@ import (
 func (r *running) reload(t *testing.T, yaml string) []string {
 	t.Helper()
 	r.yaml.Store(&yaml)
-	changed, err := r.Reload(t.Context(), admin.TriggerSignal)
-	require.NoError(t, err)
+	changed := require.Value(r.Reload(t.Context(), admin.TriggerSignal))(t)
 	return changed.Changes
 }
 
@@ -58,9 +57,7 @@ func TestAReloadThatFailsChangesNothing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r.yaml.Store(&c.yaml)
 			_, err := r.Reload(t.Context(), admin.TriggerSignal)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one with %q", err, c.want)
-			}
+			assert.ErrorContains(t, err, c.want)
 			status, err := r.control(t).Status(t.Context())
 			if err != nil || len(status.Sinks) != 1 || len(status.Unconfigured) != 0 {
 				t.Errorf("%+v, %v", status, err)
@@ -102,9 +99,7 @@ func TestAReloadChangesWhatDiffersAndNothingElse(t *testing.T) {
 		}, []string{"log.level: changed", "journal: changed", "dead_letters: changed", "events.heartbeat: changed"}},
 	} {
 		yaml = c.yaml(yaml)
-		if got := r.reload(t, yaml); !slices.Equal(got, c.want) {
-			t.Errorf("%s: changed %q, want %q", c.name, got, c.want)
-		}
+		assert.EqualSlices(t, r.reload(t, yaml), c.want, c.name, "changed")
 		a.AddMany(20)
 		all += 20
 	}
@@ -115,17 +110,13 @@ func TestAReloadChangesWhatDiffersAndNothingElse(t *testing.T) {
 		sink.refuseDuplicates(t)
 	}
 	_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
-	if !strings.Contains(metrics, "ndrbridge_journal_max_bytes 3.3554432e+07") {
-		t.Error("the journal does not have its new limit")
-	}
+	assert.Contains(t, metrics, "ndrbridge_journal_max_bytes 3.3554432e+07", "the journal does not have its new limit")
 	for _, sink := range []string{"extra", "more"} {
 		if strings.Contains(metrics, fmt.Sprintf(`ndrbridge_sink_state{sink=%q}`, sink)) {
 			t.Errorf("there are still metrics of the removed %s", sink)
 		}
 	}
-	if !strings.Contains(r.log.String(), "ndrbridge state forget NAME") {
-		t.Error("the log does not say what to do about the removed sinks")
-	}
+	assert.Contains(t, r.log.String(), "ndrbridge state forget NAME", "the log does not say what to do about the removed sinks")
 	a.SetHazards(standin.Hazards{ServerError: 1})
 	await(t, "a log line of the new level", func() bool { return strings.Contains(r.log.String(), "level=DEBUG") })
 }
@@ -139,18 +130,12 @@ func TestAReloadAddsAndRemovesAppliances(t *testing.T) {
 	r := run(t, yaml)
 	both := strings.Replace(yaml, "appliances:\n", fmt.Sprintf("appliances:\n  - {name: branch, url: %q, api_key: k3y, rate_limit: 1000, detections: {start: beginning, interval: 20ms}}\n", branch), 1)
 	both = strings.Replace(both, "k3y", standin.DefaultAPIKey, 1)
-	if got := r.reload(t, both); !slices.Equal(got, []string{"appliance branch: added"}) {
-		t.Errorf("changed %q", got)
-	}
+	assert.EqualSlices(t, r.reload(t, both), []string{"appliance branch: added"}, "changed")
 	await(t, "what both have", func() bool { return soc.count("") == 20 })
-	if got := r.reload(t, yaml); !slices.Equal(got, []string{"appliance branch: removed"}) {
-		t.Errorf("changed %q", got)
-	}
+	assert.EqualSlices(t, r.reload(t, yaml), []string{"appliance branch: removed"}, "changed")
 	_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
 	for _, name := range []string{"ndrbridge_appliance_up", "ndrbridge_appliance_clock_skew_seconds"} {
-		if !strings.Contains(metrics, name+`{appliance="hq"}`) {
-			t.Errorf("there is no %s of the appliance that stays", name)
-		}
+		assert.Contains(t, metrics, name+`{appliance="hq"}`, "there is no", name, "of the appliance that stays")
 	}
 	if strings.Contains(metrics, `appliance="branch"`) {
 		t.Error("there are still metrics of the removed appliance")
@@ -178,9 +163,7 @@ func TestAChangedSecretFileCountsAsAChange(t *testing.T) {
 		t.Errorf("changed %q", got)
 	}
 	write("two")
-	if got := r.reload(t, yaml); !slices.Equal(got, []string{"sink soc: changed"}) {
-		t.Errorf("changed %q", got)
-	}
+	assert.EqualSlices(t, r.reload(t, yaml), []string{"sink soc: changed"}, "changed")
 }
 
 func TestReloadsAreSequential(t *testing.T) {
@@ -210,9 +193,7 @@ func TestReloadsAreSequential(t *testing.T) {
 		}()
 	}
 	for range reloads {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-results)
 	}
 	a.AddMany(10)
 	await(t, "everything", func() bool { return soc.count("") == 110 })
@@ -250,11 +231,7 @@ func TestABridgeAnswersWhileAReloadWaitsForABatchInFlight(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	close(goOn)
-	if err := <-reloaded; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-reloaded)
 	await(t, "the cursor", func() bool { return sinkStatus(t, r.control(t), "soc").LagEvents == 0 })
-	if n := requests.Load(); n != 1 {
-		t.Errorf("the event was sent %d times", n)
-	}
+	assert.Equal(t, requests.Load(), 1, "requests with the event")
 }

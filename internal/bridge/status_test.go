@@ -21,8 +21,7 @@ func (r *running) appliance(t *testing.T, what string, holds func(admin.Applianc
 		}
 	}()
 	await(t, what, func() bool {
-		status, err := r.control(t).Status(t.Context())
-		require.NoError(t, err)
+		status := require.Value(r.control(t).Status(t.Context()))(t)
 		got = status.Appliances[0]
 		return holds(got)
 	})

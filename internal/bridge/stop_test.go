@@ -12,6 +12,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/bridge"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
@@ -56,8 +57,7 @@ func ends(t *testing.T, cancel func(), result <-chan error) error {
 func begin(t *testing.T, config *configs.Config, o bridge.Options) (b *bridge.Bridge, end func() error) {
 	t.Helper()
 	o.Version, o.Log = "test", bridge.NewLog(new(lines), config.Log)
-	b, err := bridge.New(t.Context(), config, o)
-	require.NoError(t, err)
+	b = require.Value(bridge.New(t.Context(), config, o))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)
 	go func() { result <- b.Run(ctx) }()
@@ -69,8 +69,7 @@ func begin(t *testing.T, config *configs.Config, o bridge.Options) (b *bridge.Br
 
 func parse(t *testing.T, yaml string) *configs.Config {
 	t.Helper()
-	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
-	require.NoError(t, err)
+	config := require.Value(configs.Parse("ndrbridge.yaml", []byte(yaml), nil))(t)
 	return config
 }
 
@@ -147,9 +146,7 @@ func TestAPartThatIgnoresTheStopIsAbandonedAndNamed(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the state cannot be opened again: %v", err)
 	}
-	if err := again.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, again.Close())
 }
 
 func TestAReloadThatHangsStopsNoOtherCommandAndNoStop(t *testing.T) {
@@ -173,13 +170,9 @@ func TestAReloadThatHangsStopsNoOtherCommandAndNoStop(t *testing.T) {
 	}()
 	<-loading
 	for _, command := range []admin.Action[admin.OfSink]{admin.API.PauseSink, admin.API.ResumeSink} {
-		if err := command.Do(t.Context(), clientOf(t, b), admin.OfSink{Sink: "log"}); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, command.Do(t.Context(), clientOf(t, b), admin.OfSink{Sink: "log"}))
 	}
-	if err := end(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, end())
 	cancel()
 	select {
 	case err := <-reloaded:
@@ -216,17 +209,13 @@ func TestAReloadGivesUpOnASinkThatDoesNotStop(t *testing.T) {
 		t.Fatal("the reload does not end")
 	}
 	// Commands work, and the new one does not deliver beside the old one.
-	if err := admin.API.PauseSink.Do(t.Context(), clientOf(t, b), admin.OfSink{Sink: "soc"}); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, admin.API.PauseSink.Do(t.Context(), clientOf(t, b), admin.OfSink{Sink: "soc"}))
 	select {
 	case <-out.writing:
 		t.Error("the new sink delivers beside the old one")
 	case <-time.After(100 * time.Millisecond):
 	}
-	if err := end(); err == nil || !strings.Contains(err.Error(), "sink pipe") {
-		t.Errorf("error %v, want one that names the sink", err)
-	}
+	assert.ErrorContains(t, end(), "sink pipe")
 }
 
 func TestAStopDoesNotWaitForRequests(t *testing.T) {
@@ -235,8 +224,7 @@ func TestAStopDoesNotWaitForRequests(t *testing.T) {
 	config := parse(t, "shutdown_timeout: 10s\n"+configuration(t, url, "  - {name: log, file: {path: \"-\"}}\n"))
 	b, end := begin(t, config, bridge.Options{Stdout: io.Discard})
 	for _, path := range []string{"/api/v1/events?last=10"} {
-		answer, err := http.Get("http://" + b.AdminAddress() + path)
-		require.NoError(t, err)
+		answer := require.Value(http.Get("http://" + b.AdminAddress() + path))(t)
 		defer answer.Body.Close()
 	}
 	body, write := io.Pipe() // which never ends
@@ -246,9 +234,7 @@ func TestAStopDoesNotWaitForRequests(t *testing.T) {
 			answer.Body.Close()
 		}
 	}()
-	if err := end(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, end())
 }
 
 func TestAStartThatHangsEndsWithTheSignal(t *testing.T) {
@@ -271,7 +257,5 @@ func TestAStartThatHangsEndsWithTheSignal(t *testing.T) {
 		result <- err
 	}()
 	<-out.writing
-	if err := ends(t, cancel, result); err == nil || !strings.Contains(err.Error(), "start-up did not finish") {
-		t.Errorf("error %v, want one that says that the start did not end", err)
-	}
+	assert.ErrorContains(t, ends(t, cancel, result), "start-up did not finish")
 }

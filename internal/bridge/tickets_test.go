@@ -19,8 +19,7 @@ func (r *running) send(t *testing.T, path, body string) (int, string) {
 	answer, err := http.Post("http://"+r.AdminAddress()+"/api/v1/tickets"+path, "application/json", strings.NewReader(body))
 	require.NoError(t, err)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
+	text := require.Value(io.ReadAll(answer.Body))(t)
 	return answer.StatusCode, string(text)
 }
 
@@ -31,8 +30,7 @@ func patch(t *testing.T, address, path, body string) {
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
 	r.Header.Set("Content-Type", "application/json")
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
+	answer := require.Value(http.DefaultClient.Do(r))(t)
 	defer answer.Body.Close()
 	if answer.StatusCode/100 != 2 {
 		t.Fatalf("PATCH %s: %s", path, answer.Status)
@@ -87,9 +85,7 @@ func TestCommandsFindTheirAppliance(t *testing.T) {
 				}
 				return
 			}
-			if status != http.StatusAccepted {
-				t.Fatalf("%d %s", status, body)
-			}
+			require.Equal(t, status, http.StatusAccepted, body)
 			taken, err := admin.API.ListTicketCommands.Call(t.Context(), r.control(t), admin.CommandsRequest{Limit: 100})
 			if err != nil || taken.Commands[len(taken.Commands)-1].Appliance != c.want {
 				t.Errorf("%+v (%v), want it at %s", taken, err, c.want)

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +20,7 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -179,9 +179,7 @@ func TestWatchedFilesCauseReloads(t *testing.T) {
 			w.write("config/ndrbridge.yaml", "first end\n")
 			w.write("template", "a template")
 			synctest.Test(t, func(*testing.T) { w.play(c.steps) })
-			if want := append([]string{"2 ok"}, c.want...); !slices.Equal(w.reloads, want) {
-				t.Errorf("reloads %q, want %q", w.reloads, want)
-			}
+			assert.EqualSlices(t, w.reloads, append([]string{"2 ok"}, c.want...), "reloads")
 		})
 	}
 }
@@ -241,9 +239,7 @@ func TestAWatchThatIsOffBeginsWhenAReloadTurnsItOn(t *testing.T) {
 			w.current.Store(&configs.Config{Reload: configs.Reload{Watch: configs.Duration(c.interval)}})
 			time.Sleep(time.Hour)
 			synctest.Wait()
-			if looks != c.want {
-				t.Errorf("with %s: %d looks, want %d", c.interval, looks, c.want)
-			}
+			assert.Equal(t, looks, c.want, "with", c.interval, "looks")
 		}
 		cancel()
 		<-done

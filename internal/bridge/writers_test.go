@@ -54,8 +54,7 @@ func TestATicketIsWrittenAndRecognized(t *testing.T) {
 	a.SetTicketing(false)
 	post(`{"ticket_id": "SEC-1", "status": "closed"}`)
 	await(t, "the writer to halt", func() bool {
-		status, err := r.control(t).Status(t.Context())
-		require.NoError(t, err)
+		status := require.Value(r.control(t).Status(t.Context()))(t)
 		of := status.Appliances[0].Tickets
 		return of != nil && of.State == "halted" && strings.Contains(of.Error, "turn it on")
 	})

@@ -14,14 +14,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
 // namesIn returns the names of the files in a folder.
 func namesIn(t *testing.T, folder string) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	entries := require.Value(os.ReadDir(folder))(t)
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
@@ -77,20 +77,15 @@ func TestWhichArchivesAreWrittenAndKept(t *testing.T) {
 				t.Errorf("the next in %s (%v), want %s", wait, err, c.wait)
 			}
 			want := slices.Sorted(slices.Values(slices.Concat(c.after, foreign, []string{link})))
-			if got := namesIn(t, folder); !slices.Equal(got, want) {
-				t.Errorf("the files %q, want %q", got, want)
-			}
+			assert.EqualSlices(t, namesIn(t, folder), want, "the files")
 			if !slices.Contains(c.after, written) {
 				return
 			}
 			path := filepath.Join(folder, written)
-			text, err := os.ReadFile(path)
-			require.NoError(t, err)
-			info, err := os.Stat(path)
-			require.NoError(t, err)
-			if string(text) != "the state" || info.Mode() != 0o600 {
-				t.Errorf("the archive of mode %s has %q", info.Mode(), text)
-			}
+			text := require.Value(os.ReadFile(path))(t)
+			info := require.Value(os.Stat(path))(t)
+			assert.Equal(t, string(text), "the state", "the content of the archive")
+			assert.Equal(t, info.Mode(), 0o600, "the mode of the archive")
 		})
 	}
 }
@@ -160,24 +155,19 @@ func TestArchivesAreWrittenInTime(t *testing.T) {
 		broken.Store(nil)
 		expect(85, 3, 2, 85*time.Minute)
 		stop()
-		if got := gaugeOf(t, registry, "ndrbridge_cluster_archive_interval_seconds"); got != -1 {
-			t.Errorf("a standby writes an archive every %vs", got)
-		}
+		assert.Equal(t, gaugeOf(t, registry, "ndrbridge_cluster_archive_interval_seconds"), -1, "seconds between the archives of a standby")
 		stop = own()
 		defer stop()
 		expect(144, 3, 2, 85*time.Minute)
 		expect(145, 3, 3, 145*time.Minute)
-		if got := gaugeOf(t, registry, "ndrbridge_cluster_archive_interval_seconds"); got != 3600 {
-			t.Errorf("the owner writes an archive every %vs", got)
-		}
+		assert.Equal(t, gaugeOf(t, registry, "ndrbridge_cluster_archive_interval_seconds"), 3600, "seconds between the archives of the owner")
 	})
 }
 
 // gaugeOf returns the value of a gauge; -1: there is none.
 func gaugeOf(t *testing.T, from prometheus.Gatherer, name string) float64 {
 	t.Helper()
-	families, err := from.Gather()
-	require.NoError(t, err)
+	families := require.Value(from.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == name {
 			return f.GetMetric()[0].GetGauge().GetValue()

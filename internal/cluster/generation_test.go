@@ -16,6 +16,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/internal/lease"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/replicatedtest"
 	"ndrbridge/test/require"
 )
@@ -67,9 +68,7 @@ func TestRecover(t *testing.T) {
 		s := startCluster(t, 2, nil)
 		s.roles(t)
 		for _, m := range s.members {
-			if err := m.node().Recover(t.Context()); err == nil || !strings.Contains(err.Error(), "owns it") {
-				t.Errorf("a log with an owner: %v", err)
-			}
+			assert.ErrorContains(t, m.node().Recover(t.Context()), "owns it", "a log with an owner")
 		}
 		for _, m := range s.members {
 			m.stop()
@@ -127,9 +126,7 @@ func TestRequestIsDroppedOnceItsClientHasLeft(t *testing.T) {
 		left, leave := context.WithCancel(t.Context())
 		leave()
 		for range 2 {
-			if err := m.node().accept(&recovery{ctx: left, done: make(chan error, 1)}); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, m.node().accept(&recovery{ctx: left, done: make(chan error, 1)}))
 			time.Sleep(testTerm / 10)
 		}
 		if n := begun.Load(); n > 0 {
@@ -167,9 +164,7 @@ func TestRequestIsRefusedOnceTheMemberOwnsTheLog(t *testing.T) {
 		n.mu.Lock()
 		n.recovery = request
 		n.mu.Unlock()
-		if err := <-request.done; err == nil || !strings.Contains(err.Error(), "has just taken it") {
-			t.Errorf("error %v, want that the member owns the log", err)
-		}
+		assert.ErrorContains(t, <-request.done, "has just taken it")
 		wantState(t, m, stateOwning)
 	})
 }
@@ -198,9 +193,7 @@ func TestCopyThatARecoveryReplacesIsKept(t *testing.T) {
 		latest.start()
 		time.Sleep(4 * testTerm)
 		wantState(t, latest, stateFollowing)
-		if lost := latest.disk.aside(); lost != before {
-			t.Fatalf("%d records are set aside, want %d", lost, before)
-		}
+		require.Equal(t, latest.disk.aside(), before, "records are set aside")
 	})
 }
 
@@ -250,9 +243,7 @@ func TestACreationThatFailedCanBeRepeated(t *testing.T) {
 		return Storage{Stream: servers.Stream("a", generation)}, nil
 	}}
 	broken := errors.New("the file cannot be read")
-	if err := g.Init(t.Context(), brokenState{broken}, func(int64) {}); !errors.Is(err, broken) {
-		t.Fatal(err)
-	}
+	require.ErrorIs(t, g.Init(t.Context(), brokenState{broken}, func(int64) {}), broken)
 	if _, _, err := getSettings(t.Context(), registry, "prod"); err == nil || !strings.Contains(err.Error(), "ndrbridge cluster init") {
 		t.Errorf("a member finds a cluster: %v", err)
 	}
@@ -307,13 +298,9 @@ func TestDisk(t *testing.T) {
 			t.Errorf("%q, %v", b, err)
 		}
 	}
-	if err := (disk{}).rename(path, to); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no file: %v", err)
-	}
+	assert.ErrorIs(t, (disk{}).rename(path, to), fs.ErrNotExist, "no file")
 	for range 2 {
-		if err := (disk{}).remove(to); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, (disk{}).remove(to))
 	}
 	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("removed: %v", err)

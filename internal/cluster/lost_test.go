@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -89,9 +90,7 @@ func (l loss) run(t *testing.T, starts []int) {
 		if n := m.disk.number(); n != had[i] {
 			t.Errorf("the copy of %s has %d records, and had %d", m.name, n, had[i])
 		}
-		if reasons := strings.Join(m.node().NotReady(), "; "); !strings.Contains(reasons, "ndrbridge cluster recover") {
-			t.Errorf("%s is not ready because of %q", m.name, reasons)
-		}
+		assert.Contains(t, strings.Join(m.node().NotReady(), "; "), "ndrbridge cluster recover", m.name, "is not ready because of")
 		if r := m.node().Report(); !r.Lost || r.Offset == 0 {
 			t.Errorf("%s reports %+v", m.name, r)
 		}
@@ -112,9 +111,7 @@ func (l loss) run(t *testing.T, starts []int) {
 func (s *simulation) wantRecovered(t *testing.T, generation, records uint64) {
 	t.Helper()
 	time.Sleep(30 * testTerm)
-	if g := s.generation(); g != generation {
-		t.Errorf("generation %d is in use, want %d", g, generation)
-	}
+	assert.Equal(t, s.generation(), generation, "the generation in use")
 	owner := s.owner()
 	if owner == nil {
 		t.Fatal("the log has no owner after the recovery")
@@ -123,9 +120,7 @@ func (s *simulation) wantRecovered(t *testing.T, generation, records uint64) {
 		t.Errorf("the state has %d records after the recovery, and had %d", n, records)
 	}
 	for _, m := range s.members {
-		if reasons := m.node().NotReady(); len(reasons) > 0 {
-			t.Errorf("%s is not ready after the recovery: %q", m.name, reasons)
-		}
+		assert.Empty(t, m.node().NotReady(), m.name, "is not ready after the recovery")
 	}
 	s.judge(t)
 }
@@ -152,9 +147,7 @@ func TestACopyOfAnotherClusterIsKept(t *testing.T) {
 		if n := s.members[0].disk.number(); n != had {
 			t.Errorf("the copy has %d records, and had %d", n, had)
 		}
-		if reasons := strings.Join(s.members[0].node().NotReady(), "; "); !strings.Contains(reasons, "NATS has another one") {
-			t.Errorf("it is not ready because of %q", reasons)
-		}
+		assert.Contains(t, strings.Join(s.members[0].node().NotReady(), "; "), "NATS has another one", "it is not ready because of")
 	})
 }
 
@@ -167,7 +160,5 @@ func TestWaitingForAnOperatorIsNoFailure(t *testing.T) {
 		n.stopTaking(errors.New("the log is empty"))
 	}
 	n.fail(errors.New("the disk is full"))
-	if n.problem.failures != 1 {
-		t.Errorf("%d failures were counted, want 1", n.problem.failures)
-	}
+	assert.Equal(t, n.problem.failures, 1, "failures were counted")
 }

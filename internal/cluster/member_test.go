@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/replicatedtest"
 	"ndrbridge/test/require"
 )
@@ -94,9 +95,7 @@ func (m *simMember) state() state { return state(m.node().Report().State) }
 
 func wantState(t *testing.T, m *simMember, want state) {
 	t.Helper()
-	if got := m.state(); got != want {
-		t.Errorf("%s is %s, want %s", m.name, got, want)
-	}
+	assert.Equal(t, m.state(), want, m.name, "is")
 }
 
 func TestStandbyTakesAReleasedLogAtOnce(t *testing.T) {
@@ -158,8 +157,7 @@ func TestLogOfANewerVersionIsLeftAlone(t *testing.T) {
 			m.stop()
 		}
 		stream := s.servers.Stream("newer", s.generation())
-		last, err := stream.Last(t.Context())
-		require.NoError(t, err)
+		last := require.Value(stream.Last(t.Context()))(t)
 		take := replicated.Message{ID: "newer.99.1.1/1", Kind: replicated.KindTake, Data: []byte(`{"format":200,"layout":200}`)}
 		require.NoError(t, stream.Publish(last, take, func(uint64, error) {}))
 		for _, m := range s.members {
@@ -168,9 +166,7 @@ func TestLogOfANewerVersionIsLeftAlone(t *testing.T) {
 		time.Sleep(5 * testTerm)
 		for _, m := range s.members {
 			wantState(t, m, stateAway)
-			if reasons := strings.Join(m.node().NotReady(), "; "); !strings.Contains(reasons, "newer") {
-				t.Errorf("%s is not ready because of %q", m.name, reasons)
-			}
+			assert.Contains(t, strings.Join(m.node().NotReady(), "; "), "newer", m.name, "is not ready because of")
 		}
 	})
 }
@@ -193,8 +189,7 @@ func TestCopyThatDoesNotFitTheLogIsRestored(t *testing.T) {
 				time.Sleep(startup)
 				wantState(t, standby, stateFollowing)
 				standby.stop()
-				f, err := standby.disk.openFile(simPath)
-				require.NoError(t, err)
+				f := require.Value(standby.disk.openFile(simPath))(t)
 				state := f.read()
 				s.mu.Lock() // the owner goes on
 				defer s.mu.Unlock()
@@ -210,9 +205,7 @@ func TestHandover(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 3, nil)
 		owner, standbys := s.roles(t)
-		if err := standbys[0].node().Handover(t.Context()); err == nil || !strings.Contains(err.Error(), "ask the owner") {
-			t.Errorf("a standby hands over: %v", err)
-		}
+		assert.ErrorContains(t, standbys[0].node().Handover(t.Context()), "ask the owner", "a standby hands over")
 		began := time.Now()
 		require.NoError(t, owner.node().Handover(t.Context()))
 		if took := time.Since(began); took > testTerm/2 {
@@ -230,9 +223,7 @@ func TestHandoverNeedsASuccessor(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := startCluster(t, 1, nil)
 		err := s.members[0].node().Handover(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "no standby is level") {
-			t.Error(err)
-		}
+		assert.ErrorContains(t, err, "no standby is level")
 		wantState(t, s.members[0], stateOwning)
 	})
 }
@@ -330,9 +321,7 @@ func TestAMemberWhoseConfigurationDiffersIsNotReady(t *testing.T) {
 				t.Errorf("the metric of %s is not %s", m.name, want)
 			}
 		}
-		if reasons := owner.node().NotReady(); len(reasons) > 0 {
-			t.Errorf("the owner is not ready: %q", reasons)
-		}
+		assert.Empty(t, owner.node().NotReady(), "the owner is not ready")
 		if reasons := strings.Join(standbys[0].node().NotReady(), "; "); !strings.Contains(reasons, "differs from that of the owner, "+owner.name) {
 			t.Errorf("the standby is not ready because of %q", reasons)
 		}
@@ -357,9 +346,7 @@ func TestAMemberThatNATSDoesNotAnswerIsNotReady(t *testing.T) {
 		}
 		time.Sleep(2 * testTerm)
 		for _, m := range s.members {
-			if reasons := m.node().NotReady(); len(reasons) > 0 {
-				t.Errorf("%s is not ready: %q", m.name, reasons)
-			}
+			assert.Empty(t, m.node().NotReady(), m.name, "is not ready")
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	nats "github.com/nats-io/nats.go"
 
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/natsserver"
 	"ndrbridge/test/require"
 )
@@ -54,8 +55,7 @@ func connect(t *testing.T) *nats.Conn {
 	s, stop, err := natsserver.Start(t.TempDir(), nil)
 	require.NoError(t, err)
 	t.Cleanup(stop)
-	nc, err := nats.Connect(s.ClientURL())
-	require.NoError(t, err)
+	nc := require.Value(nats.Connect(s.ClientURL()))(t)
 	t.Cleanup(nc.Close)
 	return nc
 }
@@ -74,17 +74,12 @@ func TestRegistries(t *testing.T) {
 				t.Errorf("a key that does not exist: %v", err)
 			}
 			require.NoError(t, r.Put(ctx, "settings", []byte("a"), 0))
-			if err := r.Put(ctx, "settings", []byte("b"), 0); !errors.Is(err, replicated.ErrConflict) {
-				t.Errorf("it is created a second time: %v", err)
-			}
+			assert.ErrorIs(t, r.Put(ctx, "settings", []byte("b"), 0), replicated.ErrConflict, "it is created a second time")
 			value, revision, err := r.Get(ctx, "settings")
-			if string(value) != "a" || err != nil {
-				t.Fatalf("it is %q (%v)", value, err)
-			}
+			require.Equal(t, string(value), "a", "it is")
+			require.NoError(t, err)
 			require.NoError(t, r.Put(ctx, "settings", []byte("b"), revision))
-			if err := r.Put(ctx, "settings", []byte("c"), revision); !errors.Is(err, replicated.ErrConflict) {
-				t.Errorf("it is written under an old revision: %v", err)
-			}
+			assert.ErrorIs(t, r.Put(ctx, "settings", []byte("c"), revision), replicated.ErrConflict, "it is written under an old revision")
 		})
 	}
 }

@@ -427,8 +427,7 @@ func TestStateSurvivesAllDisks(t *testing.T) {
 // seeds returns n seeds, which are other ones in every run, fewer under -short.
 func seeds(t *testing.T, n int) (all []uint64) {
 	if set := os.Getenv("SIMULATION_SEED"); set != "" {
-		seed, err := strconv.ParseUint(set, 10, 64)
-		require.NoError(t, err)
+		seed := require.Value(strconv.ParseUint(set, 10, 64))(t)
 		return []uint64{seed}
 	}
 	for range slowtest.Times(n) {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -37,9 +38,7 @@ func TestStatusOfACluster(t *testing.T) {
 			if c.LeaseSeconds <= 0 || c.LeaseSeconds > testTerm.Seconds() || c.WithoutOwnerSeconds != 0 {
 				t.Errorf("%s says %+v", asked.name, c)
 			}
-			if len(c.Members) != 3 {
-				t.Fatalf("%s sees %d members", asked.name, len(c.Members))
-			}
+			require.Equal(t, len(c.Members), 3, asked.name, "sees so many members")
 			for i, m := range c.Members {
 				want := "following"
 				if m.Member == owner.name {
@@ -55,9 +54,7 @@ func TestStatusOfACluster(t *testing.T) {
 				"m2": {admin.ConfigUnknown, admin.ConfigUnknown, admin.ConfigSame},
 			}[owner.name]
 			for i, m := range c.Members {
-				if m.Config != configs[i] {
-					t.Errorf("the configuration of %s is %s, want %s", m.Member, m.Config, configs[i])
-				}
+				assert.Equal(t, m.Config, configs[i], "the configuration of", m.Member, "is")
 			}
 		}
 	})
@@ -134,9 +131,7 @@ func TestMembersThatLoseNATSSaySoWithinALease(t *testing.T) {
 					t.Errorf("%s, %s is not ready because of %q", when, m.name, reasons)
 				}
 			}
-			if n != owners {
-				t.Errorf("%s, %d members own the log by their metric, want %d", when, n, owners)
-			}
+			assert.Equal(t, n, owners, when, "members own the log by their metric")
 		}
 		expect("before", 1, true)
 		cut := func(cut bool) {
@@ -180,13 +175,9 @@ func TestMetrics(t *testing.T) {
 		} {
 			text := exposition(t, registries[m.name])
 			for _, line := range want {
-				if !strings.Contains(text, "\n"+line) {
-					t.Errorf("%s has no metric %q", m.name, line)
-				}
+				assert.Contains(t, text, "\n"+line, m.name, "has no metric", line)
 			}
-			if problems, err := testutil.GatherAndLint(registries[m.name]); err != nil || len(problems) > 0 {
-				t.Errorf("lint: %v, %v", problems, err)
-			}
+			assert.Empty(t, require.Value(testutil.GatherAndLint(registries[m.name]))(t), "lint")
 		}
 	})
 }
@@ -204,28 +195,21 @@ func TestPeersOverNATS(t *testing.T) {
 	t.Parallel()
 	nc := connect(t)
 	p := Peers{NC: nc, Name: "test", Hide: func(err error) error { return err }}
-	if reports, err := p.Ask(t.Context()); err != nil || len(reports) > 0 {
-		t.Errorf("nobody answers %+v (%v)", reports, err)
-	}
-	if err := p.Recover(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "member a cannot be reached") {
-		t.Errorf("nobody recovers: %v", err)
-	}
+	assert.Empty(t, require.Value(p.Ask(t.Context()))(t), "nobody answers")
+	assert.ErrorContains(t, p.Recover(t.Context(), "a"), "member a cannot be reached", "nobody recovers")
 	for _, member := range []string{"a", "b"} {
 		n := New(Options{
 			Name: "test", Member: member, Term: testTerm, Version: "1", Metrics: NewMetrics(prometheus.NewRegistry()), Log: discard,
 			ConfigHash: func() string { return "" }, URL: func() string { return "" },
 		})
-		stop, err := p.Serve(t.Context(), n)
-		require.NoError(t, err)
+		stop := require.Value(p.Serve(t.Context(), n))(t)
 		defer stop()
 		request := n.accept(&recovery{ctx: t.Context(), done: make(chan error, 1)}) // the next one is refused
 		require.NoError(t, request)
 	}
 	garbage, err := nc.Subscribe("ndr.test.members", func(m *nats.Msg) {
 		for _, answer := range []string{"", "null", `{"member": 7}`, `{"member": "` + strings.Repeat("x", maxReport) + `"}`} {
-			if err := m.Respond([]byte(answer)); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, m.Respond([]byte(answer)))
 		}
 	})
 	require.NoError(t, err)
@@ -234,9 +218,7 @@ func TestPeersOverNATS(t *testing.T) {
 	if err != nil || len(reports) != 2 || reports[0].Version != "1" || reports[0].Member == reports[1].Member {
 		t.Errorf("the members answer %+v (%v)", reports, err)
 	}
-	if err := p.Recover(t.Context(), "b"); err == nil || !strings.Contains(err.Error(), "being recovered already") {
-		t.Errorf("a member that cannot recover says %v", err)
-	}
+	assert.ErrorContains(t, p.Recover(t.Context(), "b"), "being recovered already", "a member that cannot recover says")
 	if err := p.Recover(t.Context(), "c"); err == nil || errors.Is(err, t.Context().Err()) {
 		t.Errorf("an unknown member recovers: %v", err)
 	}

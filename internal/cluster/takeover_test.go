@@ -14,6 +14,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/internal/lease"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/replicatedtest"
 	"ndrbridge/test/require"
 )
@@ -126,9 +127,7 @@ func TestLogThatCannotBeTakenIsTriedLessAndLessOften(t *testing.T) {
 		broken.Store(true)
 		owner.stop() // it releases the log
 		time.Sleep(20 * testTerm)
-		if n := warned.Load(); n != 1 {
-			t.Errorf("%d warnings", n)
-		}
+		assert.Equal(t, warned.Load(), 1, "warnings")
 		if n := reads.Load(); n < 5 || n > 20 {
 			t.Errorf("the log was tried %d times", n)
 		}
