@@ -28,7 +28,7 @@ func TestADumpStopsBeforeTheDiskIsFull(t *testing.T) {
 	// the first record.
 	dump := func(t *testing.T, until int, known bool) (checks, before, records int, err error) {
 		r.SetFree(func(folder string) (uint64, bool) {
-			assert.Equal(t, folder, filepath.Dir(path), "the free space of … is asked for")
+			assert.Equal(t, folder, filepath.Dir(path), "the folder whose free space is asked for")
 			checks++
 			if checks > until {
 				return little, known

@@ -49,7 +49,7 @@ func TestACopyThatCannotFollowItsLogFails(t *testing.T) {
 	require.NoError(t, s.Close())
 	free()
 	r := openReplica(t, path)
-	assert.Equal(t, r.At().Offset, uint64(records-1), "the file is at offset … of", records)
+	assert.Equal(t, r.At().Offset, uint64(records-1), "the offset of the file, of", records)
 	log.follow(t, r)
 	assert.True(t, bytes.Equal(dumped(t, r), log.made(t)), "the file does not lead to what the log holds")
 }

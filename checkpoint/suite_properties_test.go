@@ -336,7 +336,7 @@ func (m *machine) check(t *rapid.T) {
 	records := require.Value(m.s.Read(context.Background(), 0, checkpoint.Batch{}))(t)
 	require.True(t, len(records) <= len(held), "read", "events", len(held))
 	for i, r := range records {
-		require.Equal(t, r.Seq, uint64(len(m.events)-len(records)+1+i), "event … is", i+1, ". of", len(records), "up to", len(m.events))
+		require.Equal(t, r.Seq, uint64(len(m.events)-len(records)+1+i), "the number of event", i+1, ". of", len(records), "up to", len(m.events))
 		m.wantEvent(t, r)
 	}
 	for _, source := range modelSources {

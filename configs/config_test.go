@@ -13,7 +13,7 @@ func TestEveryKeyHasAVariableOfItsOwn(t *testing.T) {
 	for _, path := range keyPaths() {
 		assert.False(t, strings.HasSuffix(path, "."), "a key in", path, "has no name")
 		variable := variableOf(path)
-		assert.Equal(t, seen[variable], "", variable, "sets both … and", path)
+		assert.Equal(t, seen[variable], "", variable, "sets another key, too:", path)
 		seen[variable] = path
 	}
 }

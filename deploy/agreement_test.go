@@ -25,7 +25,7 @@ import (
 func find(t *testing.T, file, pattern string) string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)`+pattern).FindAllStringSubmatch(read(t, file), -1)
-	require.Equal(t, len(found), 1, file, "has", pattern, "… times")
+	require.Equal(t, len(found), 1, file, "times that it has", pattern)
 	return found[0][1]
 }
 

@@ -199,7 +199,7 @@ func TestAuditEntriesAreRememberedAHundredThousandLong(t *testing.T) {
 		w.state.position, _ = json.Marshal(p)
 		w.writeMany(1)
 		w.mustPoll()
-		assert.Equal(t, len(w.state.known), c.remembered, "after", c.count+1, "entries … are remembered")
+		assert.Equal(t, len(w.state.known), c.remembered, "entries that are remembered after", c.count+1)
 	}
 }
 

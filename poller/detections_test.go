@@ -683,7 +683,7 @@ func TestADetectionIsTheSameWhetherOrNotItShowsWhenItWasCreated(t *testing.T) {
 	r.began += 1000 // it is another one, which shows it
 	delete(w.titles, fmt.Sprint(r.id))
 	show(false)
-	assert.Equal(t, len(reused), 1, "another detection with its id was reported … times")
+	assert.Equal(t, len(reused), 1, "reports of another detection with its id")
 }
 
 func TestAVersionWithTimesInAnotherPrecisionIsTheSame(t *testing.T) {

@@ -183,7 +183,7 @@ func TestTheStatusOfAStreamIsThatOfItsLastPoll(t *testing.T) {
 			return poller.Idle, ends[n]
 		}})
 		p.Run(ctx)
-		assert.Equal(t, strings.Count(said.String(), "polls succeed again"), 2, "the end of the outage is logged … times")
+		assert.Equal(t, strings.Count(said.String(), "polls succeed again"), 2, "logs of the end of the outage")
 	})
 }
 

@@ -325,7 +325,7 @@ func TestAStoreThatAlwaysShowsMoreAndNeverAllIsNotAskedForEver(t *testing.T) {
 		}
 	}
 	w.mustPoll()
-	assert.Equal(t, attempts, 1+30, "the window was read … times")
+	assert.Equal(t, attempts, 1+30, "readings of the window")
 	w.drain()
 	w.judge(true)
 }

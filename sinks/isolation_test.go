@@ -386,7 +386,7 @@ func TestAnEventThatFailedIsTriedOnceInEachPass(t *testing.T) {
 			stop()
 			f.expectDead(t, []string{"3"})
 			for at, n := range times {
-				assert.Equal(t, n, 1, "it was sent … times in the pass at", at)
+				assert.Equal(t, n, 1, "times that it was sent in the pass at", at)
 			}
 		})
 	}

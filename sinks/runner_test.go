@@ -427,7 +427,7 @@ func TestBatchLingersForMoreEvents(t *testing.T) {
 		sizes := slices.Clone(s.sizes)
 		s.mu.Unlock()
 		stop()
-		assert.EqualSlices(t, sizes, []int{3, 8}, "batches of … events")
+		assert.EqualSlices(t, sizes, []int{3, 8}, "sizes of the batches")
 	})
 }
 

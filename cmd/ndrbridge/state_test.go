@@ -143,7 +143,7 @@ func TestStateMaintenance(t *testing.T) {
 		{[]string{"state", "rename", "none", "other"}, 1, []string{"none"}},
 	})
 	stop()
-	assert.Equal(t, r.taken.Load(), 3, "the renamed sink got … events")
+	assert.Equal(t, r.taken.Load(), 3, "events of the renamed sink")
 	require.NoError(t, os.WriteFile(i.config, []byte(strings.Replace(string(text), r.sink(), "", 1)), 0o600))
 	forget := func(sink string) []expected {
 		return []expected{

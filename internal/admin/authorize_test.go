@@ -191,7 +191,7 @@ func TestRenewedCertificatesAreServed(t *testing.T) {
 	require.NoError(t, os.WriteFile(files.CertFile, []byte(text), 0o600))
 	require.NoError(t, os.Chtimes(files.CertFile, later, later))
 	for range 2 {
-		assert.Equal(t, served(), "first", "it serves … without its key")
+		assert.Equal(t, served(), "first", "the certificate without its key")
 	}
 	if got := strings.Count(logged.String(), "cannot be used"); got != 1 {
 		t.Errorf("the mistake is logged %d times: %s", got, logged.String())
@@ -199,7 +199,7 @@ func TestRenewedCertificatesAreServed(t *testing.T) {
 	certificate.Files(t, folder, "own", second)
 	later = later.Add(time.Minute)
 	require.NoError(t, os.Chtimes(files.KeyFile, later, later))
-	assert.Equal(t, served(), "second", "it serves … after the renewal")
+	assert.Equal(t, served(), "second", "the certificate after the renewal")
 }
 
 func TestUnusableCertificatesAreErrors(t *testing.T) {

@@ -99,7 +99,7 @@ func TestAMemberForwardsToTheOwner(t *testing.T) {
 				}
 				return
 			}
-			require.Equal(t, len(asked), 1, "the owner got … requests")
+			require.Equal(t, len(asked), 1, "requests to the owner")
 			got := asked[0]
 			if got.Method != e.method || got.URL.Path != e.path || got.Host != own.Listener.Addr().String() {
 				t.Errorf("the owner got %s %s for %s", got.Method, got.URL, got.Host)

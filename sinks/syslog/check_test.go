@@ -58,5 +58,5 @@ func TestCheckExplainsEachStep(t *testing.T) {
 			}
 		})
 	}
-	assert.Empty(t, append(plain.all(), datagrams.all()...), "the check sent … messages")
+	assert.Empty(t, append(plain.all(), datagrams.all()...), "messages of the check")
 }

@@ -45,7 +45,7 @@ func TestAuditLog(t *testing.T) {
 	t.Run("the history holds what is gone", func(t *testing.T) {
 		a, _ := serve(t, standin.Options{AuditCapacity: 1})
 		a.AddAudit(3)
-		assert.Equal(t, len(a.AuditHistory()), 3, "history of … entries")
+		assert.Equal(t, len(a.AuditHistory()), 3, "entries of the history")
 	})
 	t.Run("a body can be anything", func(t *testing.T) {
 		a, _ := serve(t, standin.Options{})

@@ -74,7 +74,7 @@ func TestAnUpgradeGoesThroughItsSteps(t *testing.T) {
 		if i == 1 {
 			c.want(422, "POST", "/service/firmware/previous/rollback", "")
 		}
-		assert.Equal(t, version(c), upgraded("26.3.0.1234"), "the version is … in step", i)
+		assert.Equal(t, version(c), upgraded("26.3.0.1234"), "the version in step", i)
 		at.forward(time.Second)
 	}
 	for _, passed := range []time.Duration{0, 4999 * time.Millisecond} {

@@ -63,7 +63,7 @@ func TestModel(t *testing.T) {
 		a := standin.New(standin.Options{Now: still})
 		v := a.AddMany(1)[0]
 		assert.Error(t, a.Update(func(d *standin.Detection) { d.Title = "new" }, v.ID, 999), "there is no error")
-		assert.Equal(t, len(a.History()), 1, "the history holds … versions")
+		assert.Equal(t, len(a.History()), 1, "versions in the history")
 	})
 	t.Run("the history keeps versions in their order", func(t *testing.T) {
 		a := standin.New(standin.Options{Now: still})

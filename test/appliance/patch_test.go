@@ -16,7 +16,7 @@ func TestPatchDetection(t *testing.T) {
 		a.SetSkew(17 * time.Minute)
 		c.want(204, "PATCH", "/detections/7", `{"status":"new"}`)
 		assert.Equal(t, a.Latest()[0].ModTime, now+17*minute, "it is")
-		assert.Equal(t, len(a.History()), 2, "the history holds … versions")
+		assert.Equal(t, len(a.History()), 2, "versions in the history")
 	})
 	t.Run("participants are modified", func(t *testing.T) {
 		a, c := serve(t, standin.Options{})

@@ -158,7 +158,7 @@ func TestRecordCursors(t *testing.T) {
 			if test.search == "" {
 				test.search = search
 			}
-			assert.EqualSlices(t, c.follow(test.search), test.want, "answers of … records")
+			assert.EqualSlices(t, c.follow(test.search), test.want, "records of the answers")
 		})
 	}
 	t.Run("a cursor that nobody used for its life has expired", func(t *testing.T) {

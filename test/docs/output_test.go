@@ -69,7 +69,7 @@ func TestMatches(t *testing.T) {
 		{"the rest of a line", `{"id": "…`, `{"id": "x", "type": "y"}`, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			assert.Equal(t, matches(c.shown, c.output), c.want, "it is … that", c.shown, "shows", c.output)
+			assert.Equal(t, matches(c.shown, c.output), c.want, "whether", c.shown, "shows", c.output)
 		})
 	}
 }

@@ -161,7 +161,7 @@ func TestEachFault(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			c.see(t, s, p, client)
-			assert.Equal(t, p.Injected()[c.kind], 1, "it is counted … times")
+			assert.Equal(t, p.Injected()[c.kind], 1, "its count")
 		})
 	}
 }

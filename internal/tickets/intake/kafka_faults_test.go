@@ -140,7 +140,7 @@ func TestAssignmentsAreBounded(t *testing.T) {
 			c.accepted(t, 1)
 			time.Sleep(500 * time.Millisecond)
 			stop()
-			assert.Equal(t, len(c.accepted(t, 1)), 1, "it is accepted … times")
+			assert.Equal(t, len(c.accepted(t, 1)), 1, "times that it is accepted")
 		})
 	}
 }

@@ -249,7 +249,7 @@ func TestEventsAreDurableWhenTheIndexerConfirmsThem(t *testing.T) {
 	events := sinktest.Events(1500, 10, 600)
 	require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), events...))
 	assert.EqualSlices(t, c.indexed, ids(events), len(c.indexed), "events are indexed")
-	assert.Equal(t, c.asked, 6, "asked … times")
+	assert.Equal(t, c.asked, 6, "requests")
 }
 
 func TestEventsNotConfirmedInTimeAreSentAgain(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 func TestPopulation(t *testing.T) {
 	p := devices.NewPopulation("service", now)
-	assert.Equal(t, len(p.IDs()), len(devices.Sensors())*devices.PerSensor, "there are … devices")
+	assert.Equal(t, len(p.IDs()), len(devices.Sensors())*devices.PerSensor, "devices")
 	addresses := make(map[any]int64)
 	for _, id := range p.IDs() {
 		d := p.Get(id, now)
