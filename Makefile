@@ -66,11 +66,12 @@ torture:
 # Kills, pauses and cuts off the bridges and NATS servers of a cluster 500 times: about 40
 # minutes on two cores. It prints the SEED that repeats its plan. make torture-cluster FAULTS=50
 # SEED=7 sets the plan. The logs of the bridges are stored in LOGS if it is set. Before that
-# it replaces the bridges by newer ones, and empties the servers. It fails if the log has no owner for too long, so the
-# machine must be idle otherwise.
+# it replaces the bridges by newer ones, and empties the servers; with EMBEDDED=1, the NATS servers
+# are those of the bridges, and it first checks that sabotage is noticed. It fails if the log has no
+# owner for too long, so the machine must be idle otherwise.
 torture-cluster:
 	@$(if $(LOGS),mkdir -p "$(LOGS)",:)
-	for test in TestClusterRollingRestart TestClusterIsRecovered TestClusterLosesNothing; do \
+	for test in $(if $(EMBEDDED),TestClusterSabotageIsDetected/embedded TestClusterLosesNothing/embedded,TestClusterRollingRestart TestClusterIsRecovered TestClusterLosesNothing/separate); do \
 		CLUSTER_FAULTS=$(or $(FAULTS),500) go test -count=1 -timeout 3h -run $$test -v $(if $(LOGS),-artifacts -outputdir '$(abspath $(LOGS))') ./test/crash || exit 1; \
 	done
 

@@ -14,6 +14,10 @@ func (s *clusterScene) memberConfiguration(m *clusterMember) string {
 	for _, p := range m.servers {
 		servers = append(servers, "nats://"+p.Addr().String())
 	}
+	natsServers := fmt.Sprintf("{url: %q}", strings.Join(servers, ","))
+	if s.embedded != nil {
+		natsServers = s.embedded[len(s.members)]
+	}
 	appliances := s.appliances(m.appliances, "50ms", "150ms")
 	return fmt.Sprintf(`
 state: %s
@@ -23,7 +27,7 @@ shutdown_timeout: 10s
 cluster:
   name: torture
   member: %s
-  nats: {url: %q}
+  nats: %s
   replicas: %d
   lease: %s
 appliances:%s
@@ -36,7 +40,7 @@ sinks:
   - {name: %s, nats: {url: "nats://%s", stream: NDR, create_stream: true}, batch: *batch, retry: *retry, probe: 200ms}
   - {name: %s, kafka: {brokers: [%q]}, batch: *batch, retry: *retry, probe: 200ms}
 tickets: {enabled: true}
-`, filepath.Join(m.folder, "state.db"), m.admin, m.admin, m.name, strings.Join(servers, ","), clusterServers, clusterLease, appliances,
+`, filepath.Join(m.folder, "state.db"), m.admin, m.admin, m.name, natsServers, clusterServers, clusterLease, appliances,
 		webhookSink, m.sinks[webhookSink].Addr(), batchOf(clusterBatch), natsSink, m.sinks[natsSink].Addr(), kafkaSink, m.sinks[kafkaSink].Addr())
 }
 

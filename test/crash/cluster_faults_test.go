@@ -1,7 +1,6 @@
 package crash
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -94,8 +93,8 @@ func (s *clusterScene) fixAll(t *testing.T) {
 func (s *clusterScene) permits(t *testing.T, step clusterStep) bool {
 	m := s.members[step.bridge]
 	same := func(f *openFault) bool { return f.fault == step.fault && f.bridge == step.bridge }
-	if step.fault.ofServers() {
-		return !slices.ContainsFunc(s.open, func(f *openFault) bool { return f.fault.ofServers() }) && s.healthy(t)
+	if s.takesServers(step.fault) {
+		return !slices.ContainsFunc(s.open, func(f *openFault) bool { return s.takesServers(f.fault) }) && s.healthy(t)
 	}
 	switch step.fault {
 	case handOver:
@@ -129,6 +128,11 @@ func (s *clusterScene) permits(t *testing.T, step clusterStep) bool {
 	return ready && disturbed < clusterMembers-1
 }
 
+// takesServers reports whether a fault takes NATS servers from each other.
+func (s *clusterScene) takesServers(f clusterFault) bool {
+	return f.ofServers() || s.embedded != nil && f == isolate
+}
+
 // begin begins a step.
 func (s *clusterScene) begin(t *testing.T, step clusterStep) {
 	t.Helper()
@@ -148,18 +152,12 @@ func (s *clusterScene) inflict(t *testing.T, step clusterStep, m *clusterMember)
 	t.Helper()
 	switch step.fault {
 	case killBridge:
-		m.kill(t)
-		return m.start
+		return kill(t, m)
 	case stopBridge:
 		m.stop(t)
 		return m.start
 	case pauseBridge:
-		m.signal(t, syscall.SIGSTOP)
-		m.paused = true
-		return func(t *testing.T) {
-			m.signal(t, syscall.SIGCONT)
-			m.paused, m.since = false, time.Now()
-		}
+		return pause(t, m)
 	case fillDisk:
 		free := m.bridge.limitFiles(t, filepath.Join(m.folder, "state.db"), 1000)
 		m.full = true
@@ -169,14 +167,7 @@ func (s *clusterScene) inflict(t *testing.T, step clusterStep, m *clusterMember)
 		m.deleteFiles(t)
 		return m.start
 	case restartAll:
-		for _, m := range s.members {
-			m.kill(t)
-		}
-		return func(t *testing.T) {
-			for _, m := range s.members {
-				m.start(t)
-			}
-		}
+		return kill(t, s.members...)
 	case operate:
 		m.kill(t)
 		stop := s.operate(t)
@@ -187,8 +178,14 @@ func (s *clusterScene) inflict(t *testing.T, step clusterStep, m *clusterMember)
 		}
 		return func(*testing.T) {}
 	case killServer, killLeader, killMajority:
+		if s.embedded != nil {
+			return kill(t, s.victims(t, step)...)
+		}
 		return s.killServers(t, step)
 	case pauseServers:
+		if s.embedded != nil {
+			return pause(t, s.victims(t, step)...)
+		}
 		return s.pauseServers(t, step)
 	case stallSink:
 		return s.stall.begin()
@@ -208,13 +205,41 @@ func (s *clusterScene) inflict(t *testing.T, step clusterStep, m *clusterMember)
 	panic(fmt.Sprintf("unknown fault %d", step.fault))
 }
 
+// kill kills bridges. fix starts them again.
+func kill(t *testing.T, members ...*clusterMember) (fix func(t *testing.T)) {
+	t.Helper()
+	for _, m := range members {
+		m.kill(t)
+	}
+	return func(t *testing.T) {
+		for _, m := range members {
+			m.start(t)
+		}
+	}
+}
+
+// pause pauses bridges until fix is called.
+func pause(t *testing.T, members ...*clusterMember) (fix func(t *testing.T)) {
+	t.Helper()
+	for _, m := range members {
+		m.signal(t, syscall.SIGSTOP)
+		m.paused = true
+	}
+	return func(t *testing.T) {
+		for _, m := range members {
+			m.signal(t, syscall.SIGCONT)
+			m.paused, m.since = false, time.Now()
+		}
+	}
+}
+
 // killServers kills one NATS server, that which leads the log, or two.
 func (s *clusterScene) killServers(t *testing.T, step clusterStep) (fix func(t *testing.T)) {
 	t.Helper()
 	servers := []*natscluster.Node{s.servers.Nodes[step.peer]}
 	switch step.fault {
 	case killLeader:
-		servers[0] = s.leader(t)
+		servers[0] = s.servers.Nodes[s.leader(t)]
 	case killMajority:
 		servers = append(servers, s.servers.Nodes[(step.peer+1)%clusterServers])
 	}
@@ -230,19 +255,17 @@ func (s *clusterScene) killServers(t *testing.T, step clusterStep) (fix func(t *
 	}
 }
 
-// leader returns the NATS server that leads the log, or another one if none does.
-func (s *clusterScene) leader(t *testing.T) *natscluster.Node {
+// leader returns the number of the NATS server that leads the log, or of another one if none does.
+func (s *clusterScene) leader(t *testing.T) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	if stream, err := s.jetStream(t).Stream(ctx, s.log.stream()); err == nil && stream.CachedInfo().Cluster != nil {
-		for n, server := range s.servers.Nodes {
-			if stream.CachedInfo().Cluster.Leader == natscluster.Name(n) {
-				return server
+	if c := s.replicas(t, s.log.stream()); c != nil {
+		for n, m := range s.members {
+			if c.Leader == natscluster.Name(n) || c.Leader == m.name {
+				return n
 			}
 		}
 	}
-	return s.servers.Nodes[0]
+	return 0
 }
 
 // pauseServers pauses a NATS server, or two: then nothing is stored.

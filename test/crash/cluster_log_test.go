@@ -94,7 +94,17 @@ func (s *clusterScene) jetStream(t *testing.T) jetstream.JetStream {
 	if s.js != nil {
 		return s.js
 	}
-	conn, err := nats.Connect(s.servers.URL(), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.ReconnectWait(50*time.Millisecond))
+	options := []nats.Option{
+		nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.ReconnectWait(50 * time.Millisecond),
+		nats.PingInterval(time.Second), // a server may be paused
+	}
+	url := "nats://member"
+	if s.embedded != nil {
+		options = append(options, nats.SetCustomDialer(s), nats.SkipHostLookup())
+	} else {
+		url = s.servers.URL()
+	}
+	conn, err := nats.Connect(url, options...)
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	s.js, err = jetstream.New(conn)

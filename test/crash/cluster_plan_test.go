@@ -51,6 +51,15 @@ func (f clusterFault) ofServers() bool {
 	return false
 }
 
+// ofMembers reports whether the fault ends a bridge, or has it do nothing.
+func (f clusterFault) ofMembers() bool {
+	switch f {
+	case killBridge, pauseBridge, stopBridge, deleteFolder, restartAll, operate, fillDisk:
+		return true
+	}
+	return false
+}
+
 // clusterStep is a fault of a plan.
 type clusterStep struct {
 	fault  clusterFault
@@ -65,12 +74,15 @@ type clusterStep struct {
 // clusterPlan are the limits of random choices.
 type clusterPlan struct {
 	seed    uint64
+	servers natsServers
 	faults  int
 	longest time.Duration // a pause of a bridge; other faults are shorter
 	apart   time.Duration // the longest pause between faults
 }
 
-// steps draws the faults. Each kind occurs once in as many as there are kinds.
+// steps draws the faults. Each kind occurs once in as many as there are kinds. An embedded server is
+// killed with its bridge, which never loses it. One whose files are deleted must get them back from
+// both of the others.
 func (p clusterPlan) steps() []clusterStep {
 	random := rand.New(rand.NewPCG(p.seed, 3))
 	// Orders of magnitude are equally likely.
@@ -88,6 +100,12 @@ func (p clusterPlan) steps() []clusterStep {
 			}
 			if s.fault == pauseBridge {
 				s.lasts = between(short, p.longest)
+			}
+			if p.servers == embedded && (s.fault == killServer || s.fault == cutServer) {
+				continue
+			}
+			if p.servers == embedded && s.fault == deleteFolder {
+				s.alone = true
 			}
 			steps = append(steps, s)
 		}

@@ -21,7 +21,7 @@ import (
 // the furthest copy, no member acts. Nothing that was acknowledged is lost: a member has it.
 func TestClusterIsRecovered(t *testing.T) {
 	t.Parallel()
-	s := newClusterScene(t, buildBridge(t), 1)
+	s := newClusterScene(t, buildBridge(t), 1, separate)
 	stopLife := s.live(t, clusterRates)
 	s.startAll(t)
 	commands, stopCommands := s.drive(t)
@@ -66,7 +66,7 @@ func TestClusterIsRecovered(t *testing.T) {
 // limit is raised. Both times the cluster continues by itself and has lost nothing.
 func TestClusterSurvivesFullNATSServers(t *testing.T) {
 	t.Parallel()
-	s := newClusterScene(t, buildBridge(t), 1)
+	s := newClusterScene(t, buildBridge(t), 1, separate)
 	stopLife := s.live(t, clusterRates)
 	s.startAll(t)
 	commands, stopCommands := s.drive(t)

@@ -22,7 +22,7 @@ func TestClusterRollingRestart(t *testing.T) {
 		pauseLimit   = time.Second     // of an orderly handover
 		between      = 2 * time.Second // of two restarts
 	)
-	s := newClusterScene(t, buildVersion(t, older), 1)
+	s := newClusterScene(t, buildVersion(t, older), 1, separate)
 	updated := buildVersion(t, newer)
 	stopLife := s.liveAlike(t, standin.Rates{Appear: 8, Update: 8})
 	s.startAll(t)

@@ -14,6 +14,13 @@ import (
 // fence do then is detected. Members without a fault do nothing of that.
 func TestClusterSabotageIsDetected(t *testing.T) {
 	t.Parallel()
+	ofBoth(t, sabotageIsDetected)
+}
+
+func sabotageIsDetected(t *testing.T, servers natsServers) {
+	if servers == embedded && !judgesTiming() {
+		t.Skip("three more clusters take long: make torture-cluster EMBEDDED=1 runs them")
+	}
 	program := build(t, "ndrbridge/test/crash/faulty")
 	for _, c := range []struct {
 		name  string
@@ -27,7 +34,7 @@ func TestClusterSabotageIsDetected(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newClusterScene(t, []string{program, "--fault=" + c.fault}, 1)
+			s := newClusterScene(t, []string{program, "--fault=" + c.fault}, 1, servers)
 			s.startAll(t)
 			if late := s.awaitAt(clusterSinks...); late != "" {
 				t.Fatalf("%s\n%s", late, s.outputs())
@@ -86,7 +93,7 @@ func (s *clusterScene) sendLate(t *testing.T) {
 	joinSink(t)
 	time.Sleep(2 * time.Second) // longer than the member waits before it tries again
 	joinServers(t)
-	s.awaitHealthy(t)
+	s.owner(t, nil)
 	time.Sleep(time.Second)
 }
 

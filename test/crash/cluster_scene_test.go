@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,15 +40,16 @@ var (
 // targets of three sinks, and a proxy for every pair of them that can lose each other.
 type clusterScene struct {
 	site
-	seed    uint64
-	servers *natscluster.Cluster
-	routes  [clusterServers][]*fault.Proxy // by the server that a cut leaves out
-	members []*clusterMember
-	kafka   *kafkaBroker
-	senders senders
-	js      jetstream.JetStream // nil: not connected yet
-	owners  *owners
-	stall   stall // of the webhook's receivers
+	seed     uint64
+	servers  *natscluster.Cluster           // nil: they are embedded
+	embedded []string                       // their configurations, by member; nil: they are not
+	routes   [clusterServers][]*fault.Proxy // by the server that a cut leaves out
+	members  []*clusterMember
+	kafka    *kafkaBroker
+	senders  senders
+	js       jetstream.JetStream // nil: not connected yet
+	owners   *owners
+	stall    stall // of the webhook's receivers
 	happened
 }
 
@@ -56,7 +58,7 @@ type clusterMember struct {
 	name, folder, config string
 	admin                string // the address of its admin interface
 	program              []string
-	servers              []*fault.Proxy
+	servers              []*fault.Proxy // without which it has no majority of NATS servers
 	sinks                map[string]*fault.Proxy
 	appliances           []*fault.Proxy // by sensor
 	bridge               *bridge        // nil: it does not run
@@ -66,7 +68,7 @@ type clusterMember struct {
 }
 
 // newClusterScene starts everything but the bridges.
-func newClusterScene(t *testing.T, program []string, seed uint64) *clusterScene {
+func newClusterScene(t *testing.T, program []string, seed uint64, servers natsServers) *clusterScene {
 	t.Helper()
 	s := &clusterScene{seed: seed, site: site{sinks: clusterSinks}}
 	for i, name := range append(clusterFleet, clusterIdle...) {
@@ -78,7 +80,11 @@ func newClusterScene(t *testing.T, program []string, seed uint64) *clusterScene 
 		sensor.idle = i >= len(clusterFleet)
 		s.sensors = append(s.sensors, sensor)
 	}
-	s.startServers(t)
+	if servers == embedded {
+		s.embed(t)
+	} else {
+		s.startServers(t)
+	}
 	receive := func(sink string, body []byte) { s.receive(t, sink, body) }
 	bus := startNATS(t, newProxy(t, ""), receive)
 	s.kafka = startKafka(t, newProxy(t, ""), receive)
@@ -88,9 +94,7 @@ func newClusterScene(t *testing.T, program []string, seed uint64) *clusterScene 
 			sinks: make(map[string]*fault.Proxy),
 		}
 		m.config = filepath.Join(m.folder, "ndrbridge.yaml")
-		for _, server := range s.servers.Nodes {
-			m.servers = append(m.servers, newProxy(t, server.Address))
-		}
+		m.servers = s.reach(t, n)
 		for _, sensor := range s.sensors {
 			m.appliances = append(m.appliances, newProxy(t, sensor.proxy.Addr().String()))
 		}
@@ -101,9 +105,20 @@ func newClusterScene(t *testing.T, program []string, seed uint64) *clusterScene 
 		require.NoError(t, os.WriteFile(m.config, []byte(s.memberConfiguration(m)), 0o600))
 		s.members = append(s.members, m)
 	}
-	s.create(t)
 	s.owners = watchOwners(t, s.members)
 	return s
+}
+
+// reach returns the proxies through which a member reaches NATS servers, or its own the others.
+func (s *clusterScene) reach(t *testing.T, member int) (proxies []*fault.Proxy) {
+	t.Helper()
+	if s.embedded != nil {
+		return slices.Concat(s.routes[(member+1)%clusterMembers], s.routes[(member+2)%clusterMembers])
+	}
+	for _, server := range s.servers.Nodes {
+		proxies = append(proxies, newProxy(t, server.Address))
+	}
+	return proxies
 }
 
 // startServers starts the NATS servers of the cluster.
@@ -128,7 +143,7 @@ func (s *clusterScene) startServers(t *testing.T) {
 	})
 }
 
-// create creates the cluster, once its servers can.
+// create creates the cluster, once its servers can. The members run, since the servers may be theirs.
 func (s *clusterScene) create(t *testing.T) {
 	t.Helper()
 	config, err := configs.Load(configs.Source{Paths: []string{s.members[0].config}})
@@ -171,12 +186,14 @@ func (m *clusterMember) stop(t *testing.T) {
 	m.bridge = nil
 }
 
-// startAll starts every bridge and waits until the log has an owner and a follower.
+// startAll starts every bridge, creates the cluster, and waits until the log has an owner and a
+// follower.
 func (s *clusterScene) startAll(t *testing.T) {
 	t.Helper()
 	for _, m := range s.members {
 		m.start(t)
 	}
+	s.create(t)
 	s.awaitFollowers(t)
 }
 
@@ -196,6 +213,9 @@ func (s *clusterScene) awaitHealthy(t *testing.T) {
 
 // healthy reports whether every NATS server is.
 func (s *clusterScene) healthy(t *testing.T) bool {
+	if s.embedded != nil {
+		return s.replicated(t)
+	}
 	for _, server := range s.servers.Nodes {
 		if !server.Healthy(t.Context()) {
 			return false

@@ -19,18 +19,26 @@ var clusterRates = standin.Rates{
 // received with what the appliances returned and the cluster committed, and what was written
 // to the appliances with the acknowledged commands. It checks that no member acts once
 // another one has taken the log. The environment sets the number of faults
-// (CLUSTER_FAULTS) and the seed of the plan (SEED). With CLUSTER_FAULTS it also checks that
+// (CLUSTER_FAULTS) and the seed of the plan (SEED). With embedded servers, a fault of a bridge is one
+// of its NATS server, and the files of a member that are deleted are those of its server, too. With CLUSTER_FAULTS it also checks that
 // the log is taken over in time.
 func TestClusterLosesNothing(t *testing.T) {
 	t.Parallel()
+	ofBoth(t, losesNothing)
+}
+
+func losesNothing(t *testing.T, servers natsServers) {
 	faults := setting(t, "CLUSTER_FAULTS", 0)
 	seed := uint64(setting(t, "SEED", int(time.Now().UnixNano()&0xffffff)))
-	plan := clusterPlan{seed: seed, faults: faults, longest: 20 * time.Second, apart: 6 * time.Second}
+	plan := clusterPlan{seed: seed, servers: servers, faults: faults, longest: 20 * time.Second, apart: 6 * time.Second}
 	if faults == 0 {
-		plan = clusterPlan{seed: seed, faults: int(clusterFaults), longest: 6 * time.Second, apart: 1500 * time.Millisecond}
+		plan.faults, plan.longest, plan.apart = int(clusterFaults), 6*time.Second, 1500*time.Millisecond
+	}
+	if faults == 0 && servers == embedded {
+		plan.faults = 5 // the elections of these servers take long
 	}
 	t.Logf("CLUSTER_FAULTS=%d SEED=%d", plan.faults, seed)
-	s := newClusterScene(t, buildBridge(t), seed)
+	s := newClusterScene(t, buildBridge(t), seed, servers)
 	stopLife := s.live(t, clusterRates)
 	s.startAll(t)
 	commands, stopCommands := s.drive(t)
