@@ -2,13 +2,18 @@ package endpoint_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/test/assert"
+	"ndrbridge/test/leasetest"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -100,5 +105,26 @@ func TestRenderShowsDocuments(t *testing.T) {
 				t.Errorf("shown %q, want %q", shown, test.shown)
 			}
 		})
+	}
+}
+
+func TestAWebhookExpectsWhatIsConfigured(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Queue", "soc")
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = w.Write([]byte(`{"result": {"stored": true}}`))
+	}))
+	defer server.Close()
+	for expect, fits := range map[string]bool{
+		`{status: [200, 202], headers: {x-queue: soc}, json: {result.stored: true}}`: true,
+		`{status: [200]}`:                false,
+		`{headers: {X-Queue: noc}}`:      false,
+		`{json: {result.stored: false}}`: false,
+	} {
+		send := open(t, "", fmt.Sprintf("webhook: {url: %q, expect: %s}", server.URL, expect))
+		valid, _ := leasetest.NewLease(time.Minute)
+		if err := send(valid); fits != (err == nil) {
+			t.Errorf("%s: %v", expect, err)
+		}
 	}
 }

@@ -142,6 +142,11 @@ func judgeToken(a webhook.Answer) finding.Finding {
 			Result: finding.Untried, Detail: "the collector does not support acknowledgement, so the token cannot be checked",
 			Advice: webhook.TryByReplay,
 		}
+	case a.Status/100 == 2 && len(answer.Acks) == 0:
+		return finding.Finding{
+			Result: finding.Failed, Detail: fmt.Sprintf("%d, but not as an HTTP Event Collector answers: %s", a.Status, a.QuoteBody()),
+			Advice: "check url, whose path is /services/collector/event by default",
+		}
 	}
 	return a.Finding("the collector accepts the token, with indexer acknowledgement", "check that key is the value of an enabled token")
 }

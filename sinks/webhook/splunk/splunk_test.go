@@ -360,6 +360,11 @@ func hec(ack string) http.Handler {
 	})
 }
 
+// answering returns a server that answers every request with 200 and the body.
+func answering(body string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })
+}
+
 func TestChecks(t *testing.T) {
 	toSplunk := func(token string) func(string) (*webhook.Preset, error) {
 		return func(url string) (*webhook.Preset, error) {
@@ -372,6 +377,8 @@ func TestChecks(t *testing.T) {
 		{Name: "a token without it", Server: hec(noAcks), Open: toSplunk(presettest.CheckKey), Want: presettest.Row("token", finding.Remark, "without indexer acknowledgement", "")},
 		{Name: "a wrong token", Server: hec(acks), Open: toSplunk("wrong-token"), Want: presettest.Row("collector", finding.Failed, "Invalid token", "port 8088")},
 		{Name: "no collector", Server: http.NotFoundHandler(), Open: toSplunk(presettest.CheckKey), Want: presettest.Row("collector", finding.Failed, "404", "HTTP Event Collector")},
+		{Name: "a login page", Server: answering("<html>"), Open: toSplunk(presettest.CheckKey), Want: presettest.Row("collector", finding.Failed, "<html>", "HTTP Event Collector")},
+		{Name: "another server", Server: answering(`{"ok":true}`), Open: toSplunk(presettest.CheckKey), Want: presettest.Row("token", finding.Failed, "not as an HTTP Event Collector", "/services/collector/event")},
 		{Name: "a collector whose queues are full", Server: presettest.API("", "", nil, map[string]string{"GET /services/collector/health": `503 {"text":"HEC is unhealthy","code":18}`}), Open: toSplunk(presettest.CheckKey), Want: presettest.Row("collector", finding.Warning, "503", "later")},
 	}, "/ack")
 }
