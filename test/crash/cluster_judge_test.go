@@ -15,6 +15,10 @@ import (
 // takeoverLimit is the longest time from the end of an owner to the take by the next one.
 const takeoverLimit = 10 * time.Second
 
+// electionLimit is added to it if the owner's NATS server may end with it: the others elect another
+// leader of the log, after 4 s to 9 s without one.
+const electionLimit = 9 * time.Second
+
 // arrive waits until everything has arrived: every acknowledged command at its appliance, and what
 // the appliances returned at every sink. No fault may be open.
 func (s *clusterScene) arrive(t *testing.T, commands *clusterCommands) {
@@ -145,6 +149,9 @@ func (s *clusterScene) takeovers(t *testing.T) (faults []string) {
 			continue
 		}
 		limit := past.at.Add(takeoverLimit)
+		if s.embedded != nil {
+			limit = limit.Add(electionLimit)
+		}
 		if past.fault == restartAll {
 			limit = limit.Add(past.lasts) // nobody runs until then
 		}
