@@ -178,20 +178,30 @@ func (p *tab) prefer(scheme string) {
 // eval returns the value of a JavaScript expression.
 func eval[T any](p *tab, expression string) T {
 	p.t.Helper()
-	ctx, stop := context.WithTimeout(p.ctx, patience)
-	defer stop()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, func(e *runtime.EvaluateParams) { e.AwaitPromise = new(true) }))
+	v, err := tryEval[T](p, expression)
 	if err != nil {
 		p.t.Fatalf("%s: %v", expression, err)
 	}
 	return v
 }
 
-// await waits until a JavaScript expression is true.
+func tryEval[T any](p *tab, expression string) (T, error) {
+	ctx, stop := context.WithTimeout(p.ctx, patience)
+	defer stop()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, func(e *runtime.EvaluateParams) { e.AwaitPromise = new(true) }))
+}
+
+// await waits until a JavaScript expression is true, also of the page that replaces the current one
+// meanwhile.
 func (p *tab) await(what, expression string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); !eval[bool](p, "Boolean("+expression+")"); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		switch holds, err := tryEval[bool](p, "Boolean("+expression+")"); {
+		case err == nil && holds:
+			return
+		case err != nil && !strings.Contains(err.Error(), "Inspected target navigated"):
+			p.t.Fatalf("%s: %v", expression, err)
+		case time.Now().After(deadline):
 			p.t.Fatalf("gave up waiting: %s\nThe page shows:\n%s", what, eval[string](p, "document.body.innerText"))
 		}
 	}
