@@ -404,6 +404,9 @@ func TestStateSurvivesAllDisks(t *testing.T) {
 				s := startCluster(t, 2, nil)
 				s.purgesAll.Store(purgesAll)
 				time.Sleep(40 * testTerm)
+				for purgesAll && !s.lacksRecords(t) {
+					time.Sleep(testTerm / 10)
+				}
 				for _, m := range s.members {
 					m.crash()
 					m.disk = newSimDisk()
@@ -422,6 +425,14 @@ func TestStateSurvivesAllDisks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// lacksRecords reports whether records behind the last snapshot were purged.
+func (s *simulation) lacksRecords(t *testing.T) bool {
+	t.Helper()
+	p, _, err := s.servers.Snapshots("test", s.generation()).Pointer(t.Context())
+	require.NoError(t, err)
+	return s.servers.Messages(s.generation())[0].Seq > p.Last.Offset+1
 }
 
 // seeds returns n seeds, which are other ones in every run, fewer under -short.
