@@ -403,7 +403,7 @@ func TestTheAuditLogOfAServer(t *testing.T) {
 	poll()
 
 	require.Equal(t, len(events), 21, "events")
-	if e := events[20]; e.ID != "22-1710000000122" || e.Source != "ndrbridge://hq/auditlog" || e.Type != "io.ndrbridge.audit.logged" || e.Time.UnixMilli() != 1_710_000_000_022 {
+	if e := events[20]; e.ID != "22-1710000000122" || e.Source != "ndrbridge://hq/audit" || e.Type != "io.ndrbridge.audit.logged" || e.Time.UnixMilli() != 1_710_000_000_022 {
 		t.Errorf("event %s", e.Structured())
 	}
 	var data struct{ Audit json.RawMessage }

@@ -368,7 +368,7 @@ func TestAHaltUndoesTheRejectionsSinceTheLastAcceptedEvent(t *testing.T) {
 }
 
 func TestAnEventThatFailedIsTriedOnceInEachPass(t *testing.T) {
-	for _, stream := range []string{"detections", "auditlog"} { // with ordering keys and without
+	for _, stream := range []string{"detections", "audit"} { // with ordering keys and without
 		bubble(t, stream, func(t *testing.T) {
 			times := make(map[time.Time]int)
 			f := newFixture(t, 0, &target{answer: func(_ int, ids []string) error {

@@ -42,7 +42,7 @@ func TestBadEventsBlockNoOthers(t *testing.T) {
 		{"one, with the next version of its detection behind it", 1, []string{"2"}, "detections", func(number int) string {
 			return fmt.Sprint(max(number, 3))
 		}},
-		{"one of the audit log, whose entries share a key", 4, []string{"10"}, "auditlog", same},
+		{"one of the audit log, whose entries share a key", 4, []string{"10"}, "audit", same},
 		{"one in five", 8, numbers(1, 15, "1", "2", "3", "4", "6", "7", "8", "9", "11", "12", "13", "14"), "detections", apart},
 	} {
 		bubble(t, c.name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 func TestTemplate(t *testing.T) {
 	e, err := transform.New(transform.Attributes{
-		ID: "1-2", Source: "ndrbridge://hq/auditlog", Type: "io.ndrbridge.audit.logged", Appliance: "hq",
+		ID: "1-2", Source: "ndrbridge://hq/audit", Type: "io.ndrbridge.audit.logged", Appliance: "hq",
 	}, []byte("{}"))
 	require.NoError(t, err)
 	for text, want := range map[string]struct{ expanded, filled string }{

@@ -59,7 +59,7 @@ func timestamp(value []byte) int64 {
 // data.
 func (c Encoder) AuditEntry(e AuditEntry, recorded time.Time) (Event, error) {
 	subject := strconv.FormatInt(e.ID, 10)
-	a := c.attributes("auditlog", "audit.logged", subject+"-"+strconv.FormatInt(e.Time, 10), recorded)
+	a := c.attributes(StreamAudit, "audit.logged", subject+"-"+strconv.FormatInt(e.Time, 10), recorded)
 	a.Subject, a.PartitionKey, a.Repaired = subject, c.Appliance, e.repaired
 	switch {
 	case e.occurred > 0:

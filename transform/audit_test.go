@@ -112,7 +112,7 @@ func TestAnAuditEntryBecomesAnEvent(t *testing.T) {
 			e := require.Value(encoder.AuditEntry(entry, recorded))(t)
 			at := require.Value(time.Parse(time.RFC3339, c.time))(t)
 			expect(t, e, transform.Attributes{
-				ID: c.id, Source: "ndrbridge://hq/auditlog", Type: "io.ndrbridge.audit.logged",
+				ID: c.id, Source: "ndrbridge://hq/audit", Type: "io.ndrbridge.audit.logged",
 				Subject: c.id[:strings.LastIndexByte(c.id, '-')], Time: at, PartitionKey: "hq", Appliance: "hq",
 				RecordedTime: recorded, Repaired: c.repaired,
 			}, `{"audit":`+c.object+`}`)

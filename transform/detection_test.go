@@ -66,7 +66,7 @@ func TestTheSameDetectionWrittenDifferentlyHasNoChanges(t *testing.T) {
 				t.Errorf("%q have changed, want %q", got, c.changed)
 			}
 			e, err := encoder.Detection(after, transform.Observation{Before: before.Tracked})
-			if err != nil || e.SeverityText != "FATAL" || !strings.Contains(string(e.Data()), c.object) {
+			if err != nil || e.SeverityText != "critical" || !strings.Contains(string(e.Data()), c.object) {
 				t.Errorf("severity %s, data %s (%v)", e.SeverityText, e.Data(), err)
 			}
 		})
@@ -147,7 +147,7 @@ func TestAVersionBecomesAnEvent(t *testing.T) {
 			want := transform.Attributes{
 				ID: c.id, Source: "ndrbridge://hq/detections", Type: c.typ, Subject: "25769804127",
 				Time: time.UnixMilli(1750935535971).UTC(), PartitionKey: "25769804127", Appliance: "hq",
-				RecordedTime: recorded, SeverityNumber: 13, SeverityText: "WARN",
+				RecordedTime: recorded, SeverityNumber: 13, SeverityText: "medium",
 			}
 			if e.Attributes != want {
 				t.Errorf("attributes\n%+v\nwant\n%+v", e.Attributes, want)
@@ -165,24 +165,44 @@ func TestSeverityFollowsTheRiskScore(t *testing.T) {
 		number int32
 		text   string
 	}{
-		{`"risk_score":null`, 9, "INFO"},
-		{`"type":"x"`, 9, "INFO"},
-		{`"risk_score":0`, 9, "INFO"},
-		{`"risk_score":30`, 9, "INFO"},
-		{`"risk_score":31`, 13, "WARN"},
-		{`"risk_score":79`, 13, "WARN"},
-		{`"risk_score":80`, 17, "ERROR"},
-		{`"risk_score":89`, 17, "ERROR"},
-		{`"risk_score":90`, 21, "FATAL"},
-		{`"risk_score":99`, 21, "FATAL"},
-		{`"risk_score":"high"`, 9, "INFO"},
-		{`"risk_score":95,"categories":["perf","perf.web"]`, 13, "WARN"},
-		{`"risk_score":95,"categories":["sec","sec.dos"]`, 21, "FATAL"},
+		{`"risk_score":null`, 9, "unknown"},
+		{`"type":"x"`, 9, "unknown"},
+		{`"risk_score":0`, 9, "unknown"},
+		{`"risk_score":30`, 9, "low"},
+		{`"risk_score":31`, 13, "medium"},
+		{`"risk_score":79`, 13, "medium"},
+		{`"risk_score":80`, 17, "high"},
+		{`"risk_score":89`, 17, "high"},
+		{`"risk_score":90`, 21, "critical"},
+		{`"risk_score":99`, 21, "critical"},
+		{`"risk_score":"high"`, 9, "unknown"},
+		{`"risk_score":95,"categories":["perf","perf.web"]`, 13, "medium"},
+		{`"risk_score":95,"categories":["sec","sec.dos"]`, 21, "critical"},
 	} {
 		e, err := encoder.Detection(parse(t, `{"id":1,"mod_time":5,`+c.fields+`}`), transform.Observation{Created: true, Repeat: 1})
 		require.NoError(t, err)
 		assert.Equal(t, e.SeverityNumber, c.number, c.fields)
 		assert.Equal(t, e.SeverityText, c.text, c.fields)
+	}
+}
+
+func TestAStoredEventOfAnEarlierVersionHasTheSeveritiesOfToday(t *testing.T) {
+	for _, c := range []struct {
+		number     int32
+		text, data string
+		want       string
+	}{
+		{21, "FATAL", `{"detection":{"risk_score":95}}`, "critical"},
+		{17, "ERROR", `{"detection":{"risk_score":85}}`, "high"},
+		{13, "WARN", `{"detection":{"risk_score":95}}`, "medium"}, // a performance detection
+		{9, "INFO", `{"detection":{"risk_score":30}}`, "low"},
+		{9, "INFO", `{"detection":{"risk_score":0}}`, "unknown"},
+		{9, "INFO", `{"detection":{}}`, "unknown"},
+		{9, "", `{}`, "unknown"},
+		{0, "", `{"detection":{"risk_score":95}}`, ""},
+	} {
+		a := transform.Attributes{ID: "1", Source: "ndrbridge://hq/detections", Type: "a.b", SeverityNumber: c.number, SeverityText: c.text}
+		assert.Equal(t, require.Value(transform.New(a, []byte(c.data)))(t).SeverityWord(), c.want, c)
 	}
 }
 
@@ -280,7 +300,7 @@ func TestEnrichmentIsAddedBesideTheDetection(t *testing.T) {
 			expect(t, e, transform.Attributes{
 				ID: "1-5", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection." + action, Subject: "1",
 				Time: time.UnixMilli(5).UTC(), PartitionKey: "1", Appliance: "hq", RecordedTime: recorded,
-				SeverityNumber: 9, SeverityText: "INFO", Unenriched: c.sight.Added.Failed,
+				SeverityNumber: 9, SeverityText: "unknown", Unenriched: c.sight.Added.Failed,
 			}, `{"detection":`+object+c.rest+`}`)
 		})
 	}

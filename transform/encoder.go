@@ -71,7 +71,7 @@ func (c Encoder) Detection(d Detection, s Observation) (Event, error) {
 	a := c.attributes("detections", action, id, s.Recorded)
 	a.Subject, a.PartitionKey = subject, subject
 	a.Time = time.UnixMilli(d.ModTime)
-	a.SeverityNumber, a.SeverityText = bands[d.severity].number, bands[d.severity].text
+	a.severity(d.severity)
 	a.Repaired, a.Unenriched, a.CausedBy = d.repaired, s.Added.Failed, s.CausedBy
 	const open, changes, end = `{"detection":`, `,"changes":`, `}`
 	var rest []byte

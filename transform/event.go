@@ -43,7 +43,7 @@ type Attributes struct {
 	Appliance      string    // the appliance's name, or "bridge"
 	RecordedTime   time.Time // when the bridge received it; zero if absent
 	SeverityNumber int32     // OpenTelemetry severity; 0 if absent
-	SeverityText   string    // empty if absent
+	SeverityText   string    // Severity.String; empty if absent
 	Repaired       bool      // bytes that were not UTF-8 were replaced in data
 	Unenriched     string    // parts missing in data, separated by commas; empty if absent
 	CausedBy       string    // CausedByWriteback, or empty if absent
@@ -310,7 +310,7 @@ func (e Event) Stream() string {
 	_, rest, _ := strings.Cut(e.Source, "://")
 	_, path, _ := strings.Cut(rest, "/")
 	stream, _, _ := strings.Cut(path, "/")
-	if stream == "auditlog" {
+	if stream == "auditlog" { // in events that an earlier version stored
 		return StreamAudit
 	}
 	return stream

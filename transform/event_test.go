@@ -144,7 +144,8 @@ func TestInvalidEventsAreRefused(t *testing.T) {
 func TestTheStreamAndTheActionFollowFromSourceAndType(t *testing.T) {
 	for _, c := range []struct{ source, typ, stream, action string }{
 		{"ndrbridge://hq/detections", "io.ndrbridge.detection.created", "detections", "created"},
-		{"ndrbridge://hq/auditlog", "io.ndrbridge.audit.logged", "audit", "logged"},
+		{"ndrbridge://hq/audit", "io.ndrbridge.audit.logged", "audit", "logged"},
+		{"ndrbridge://hq/auditlog", "io.ndrbridge.audit.logged", "audit", "logged"}, // of an earlier version
 		{"ndrbridge://hq/records/dns", "io.ndrbridge.record.stored", "records", "stored"},
 		{"ndrbridge://bridge/events", "io.ndrbridge.heartbeat", "events", "heartbeat"},
 	} {

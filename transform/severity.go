@@ -20,59 +20,64 @@ const (
 	SeverityCritical
 )
 
-// bands are the severities with their ranges of risk scores (0 to 99), and the severities
-// of OpenTelemetry that events carry: number and short name.
+// bands are the severities with their ranges of risk scores (0 to 99), and the severity
+// numbers of OpenTelemetry.
 var bands = [...]struct {
 	word   string
 	least  float64 // the lowest risk score
 	number int32
-	text   string
 }{
-	SeverityUnknown:  {"unknown", 0, 9, "INFO"},
-	SeverityLow:      {"low", 0, 9, "INFO"}, // above 0
-	SeverityMedium:   {"medium", 31, 13, "WARN"},
-	SeverityHigh:     {"high", 80, 17, "ERROR"},
-	SeverityCritical: {"critical", 90, 21, "FATAL"},
+	SeverityUnknown:  {"unknown", 0, 9},
+	SeverityLow:      {"low", 0, 9}, // above 0
+	SeverityMedium:   {"medium", 31, 13},
+	SeverityHigh:     {"high", 80, 17},
+	SeverityCritical: {"critical", 90, 21},
 }
 
-// String returns the word shown to people, in lower case.
+// String returns the word shown to people, which is also the severitytext of events.
 func (s Severity) String() string { return bands[s].word }
 
-// SeverityOf returns the severity for the severity number of an event and, as JSON, its
-// risk score, which distinguishes the two lowest.
-func SeverityOf(number int32, riskScore []byte) Severity {
+// severity sets both attributes of a severity.
+func (a *Attributes) severity(s Severity) {
+	a.SeverityNumber, a.SeverityText = bands[s].number, s.String()
+}
+
+// Severity returns the severity of an event, and false if it has none. Events that an
+// earlier version stored have OpenTelemetry's short name as severitytext: theirs follows
+// from the number and the risk score.
+func (e Event) Severity() (Severity, bool) {
+	for s := range bands {
+		if bands[s].word == e.SeverityText {
+			return Severity(s), true
+		}
+	}
 	for s := SeverityCritical; s > SeverityLow; s-- {
-		if number >= bands[s].number {
-			return s
+		if e.SeverityNumber >= bands[s].number {
+			return s, true
 		}
 	}
-	if score, err := parseScore(riskScore); err == nil && score > 0 {
-		return SeverityLow
-	}
-	return SeverityUnknown
-}
-
-// SeverityWord returns the word for the severity of a detection's event, and "" for other
-// events.
-func (e Event) SeverityWord() string {
-	if e.SeverityNumber == 0 {
-		return ""
-	}
-	var riskScore []byte
 	for name, object := range jsonscan.Members(e.Data()) {
-		if string(name) == "detection" {
-			riskScore = Detection{object: object}.field("risk_score")
+		if string(name) == "detection" && e.SeverityNumber != 0 {
+			return min(severityOf(Detection{object: object}.field("risk_score"), nil), SeverityLow), true
 		}
 	}
-	return SeverityOf(e.SeverityNumber, riskScore).String()
+	return SeverityUnknown, e.SeverityNumber != 0
 }
 
-// severityOf returns the severity for a detection's risk score. Without a score it is low,
-// and that of a performance detection is never above medium.
+// SeverityWord returns the word for the severity of an event, and "" if it has none.
+func (e Event) SeverityWord() string {
+	if s, found := e.Severity(); found {
+		return s.String()
+	}
+	return ""
+}
+
+// severityOf returns the severity for a detection's risk score. That of a performance
+// detection is never above medium.
 func severityOf(riskScore, categories []byte) Severity {
 	score, err := parseScore(riskScore)
-	if err != nil {
-		return SeverityLow
+	if err != nil || score <= 0 {
+		return SeverityUnknown
 	}
 	severity := SeverityCritical
 	for severity > SeverityLow && score < bands[severity].least {

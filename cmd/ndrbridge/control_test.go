@@ -121,14 +121,14 @@ func TestStreamsAreRewoundAndVerified(t *testing.T) {
 	assert.Contains(t, text, "there is no state at ", "before the first run")
 	stop := i.start()
 	i.await("detections", 20)
-	i.await("auditlog", 10)
+	i.await("audit", 10)
 	i.await("records/all", 30)
 
 	t.Run("through a bridge that runs", func(t *testing.T) {
 		i.run(0, "rewind", "hq", "detections", "--to", "-2h", "--yes", "--config", i.config)
 		i.await("detections", 40)
 		i.run(0, append([]string{"rewind", "hq", "audit", "--to", "beginning", "--yes"}, i.byAddress()...)...)
-		i.await("auditlog", 20)
+		i.await("audit", 20)
 		i.run(0, append([]string{"rewind", "hq", "records/all", "--to", "-2h", "--yes"}, i.byAddress()...)...)
 		i.await("records/all", 60)
 		out, _ := i.run(0, "verify", "hq", "--since", "-2h", "--config", i.config)

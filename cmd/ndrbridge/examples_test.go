@@ -82,7 +82,7 @@ func (s *showcase) play() {
 	stop := s.start()
 	s.await("detections", 4)
 	s.appliance.AddAudit(2)
-	s.await("auditlog", 2)
+	s.await("audit", 2)
 	s.showTail("ndrbridge tail --since -1h", 6)
 	s.closeTicket()
 	s.await("detections", 5)

@@ -12,7 +12,7 @@ const (
 	lowLine  = `{"specversion":"1.0","id":"2-6","source":"ndrbridge://hq/detections","type":"io.ndrbridge.detection.created","datacontenttype":"application/json","data":{"detection":{"id":2,"risk_score":12}}}`
 	// textLine is odd: its score is a text. And somebody has written it again.
 	textLine  = `{ "specversion": "1.0", "id": "3-7", "source": "ndrbridge://hq/detections", "type": "io.ndrbridge.detection.created", "data": { "detection": { "id": 3, "risk_score": "x" } } }`
-	auditLine = `{"specversion":"1.0","id":"7-8","source":"ndrbridge://hq/auditlog","type":"io.ndrbridge.audit.logged","datacontenttype":"application/json","data":{"audit":{"id":7,"body":{"operation":"Login"}}}}`
+	auditLine = `{"specversion":"1.0","id":"7-8","source":"ndrbridge://hq/audit","type":"io.ndrbridge.audit.logged","datacontenttype":"application/json","data":{"audit":{"id":7,"body":{"operation":"Login"}}}}`
 )
 
 func TestMatchCommand(t *testing.T) {

@@ -338,7 +338,7 @@ func TestEventsAreTailed(t *testing.T) {
 			}
 		})
 	}
-	i.await("auditlog", entries)
+	i.await("audit", entries)
 	i.tailedTo(t, "through a running bridge")
 	stop()
 	i.tailedTo(t, "of a bridge that does not run")

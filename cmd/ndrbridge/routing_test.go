@@ -84,7 +84,7 @@ func TestTheTestsOfTheExample(t *testing.T) {
 }
 
 func TestTheCommandRoute(t *testing.T) {
-	const audit = `io.ndrbridge.audit.logged 7-8 of ndrbridge://hq/auditlog
+	const audit = `io.ndrbridge.audit.logged 7-8 of ndrbridge://hq/audit
 SINK   RESULT    REASON
 lake   sent      the sink has no match
 pager  filtered  did not match: detection.risk_score >= 80

@@ -26,7 +26,7 @@ func TestTheNewestEventsAreKept(t *testing.T) {
 			l := newest{n: 3, maxBytes: c.maxBytes}
 			for i := range 100 {
 				at := time.Unix(int64(i), 0)
-				e, err := transform.New(transform.Attributes{ID: fmt.Sprint(at.Unix()), Source: "ndrbridge://hq/auditlog", Type: "io.ndrbridge.x", RecordedTime: at},
+				e, err := transform.New(transform.Attributes{ID: fmt.Sprint(at.Unix()), Source: "ndrbridge://hq/audit", Type: "io.ndrbridge.x", RecordedTime: at},
 					fmt.Appendf(nil, `{"padding":"%0*d"}`, padding, 0))
 				require.NoError(t, err)
 				l.add(e)
@@ -51,11 +51,11 @@ func TestTailFiltersByStream(t *testing.T) {
 	}{
 		{"ndrbridge://hq/detections", "", true},
 		{"ndrbridge://hq/detections", "detections", true},
-		{"ndrbridge://hq/auditlog", "audit", true},
+		{"ndrbridge://hq/audit", "audit", true},
 		{"ndrbridge://hq/records/dns", "records", true},
 		{"ndrbridge://hq/records/dns", "records/dns", true},
 		{"ndrbridge://hq/records/dns", "records/http", false},
-		{"ndrbridge://hq/auditlog", "detections", false},
+		{"ndrbridge://hq/audit", "detections", false},
 		{"ndrbridge://bridge/events", "events", true},
 	} {
 		e, err := transform.New(transform.Attributes{ID: "1", Source: c.source, Type: "io.ndrbridge.x"}, []byte(`{}`))

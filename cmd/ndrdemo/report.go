@@ -14,7 +14,7 @@ import (
 
 // Event sources of the objects that never change.
 const (
-	auditSource  = "ndrbridge://hq/auditlog"
+	auditSource  = "ndrbridge://hq/audit"
 	recordSource = "ndrbridge://hq/records/all"
 )
 

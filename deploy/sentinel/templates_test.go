@@ -124,7 +124,7 @@ func TestTemplatesUseWhatTheyDefine(t *testing.T) {
 func everything(t *testing.T) transform.Event {
 	e, err := transform.New(transform.Attributes{
 		ID: "1", Source: "ndrbridge://hq/detections", Type: "t", Subject: "s", Time: time.Unix(1, 0), PartitionKey: "k", Appliance: "hq",
-		RecordedTime: time.Unix(2, 0), SeverityNumber: 9, SeverityText: "INFO", Repaired: true, Unenriched: "link",
+		RecordedTime: time.Unix(2, 0), SeverityNumber: 9, SeverityText: "low", Repaired: true, Unenriched: "link",
 		CausedBy: transform.CausedByWriteback, Redelivered: true,
 	}, []byte(`{}`))
 	require.NoError(t, err)

@@ -43,10 +43,10 @@ var severities = [...]int{5, 5, 4, 3, 2}
 const informational = 6
 
 func severityOf(e transform.Event) int {
-	if e.SeverityNumber == 0 {
-		return informational
+	if s, found := e.Severity(); found {
+		return severities[s]
 	}
-	return severities[transform.SeverityOf(e.SeverityNumber, nil)]
+	return informational
 }
 
 // message encodes events as messages of RFC 5424.

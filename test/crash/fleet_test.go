@@ -70,7 +70,7 @@ func (s *sensor) shown() shown {
 }
 
 // The sources of immutable objects.
-func (s *sensor) auditSource() string  { return "ndrbridge://" + s.name + "/auditlog" }
+func (s *sensor) auditSource() string  { return "ndrbridge://" + s.name + "/audit" }
 func (s *sensor) recordSource() string { return "ndrbridge://" + s.name + "/records/all" }
 
 // quieter returns rates with a tenth as many detections, entries and records.

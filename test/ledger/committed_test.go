@@ -16,7 +16,7 @@ func TestTheJudgeFindsWhatWasCommittedAndDidNotArrive(t *testing.T) {
 		return e
 	}
 	version, between := of("ndrbridge://hq/detections", "1-20"), of("ndrbridge://hq/detections", "1-10")
-	own, namesake := of("ndrbridge://hq/events", "back-7"), of("ndrbridge://hq/auditlog", "back-7")
+	own, namesake := of("ndrbridge://hq/events", "back-7"), of("ndrbridge://hq/audit", "back-7")
 	for _, c := range []struct {
 		name      string
 		committed []transform.Event

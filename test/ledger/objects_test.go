@@ -11,7 +11,7 @@ import (
 )
 
 func TestTheJudgeOfObjectsFindsEachFault(t *testing.T) {
-	const source = "ndrbridge://hq/auditlog"
+	const source = "ndrbridge://hq/audit"
 	history := []ledger.Object{{ID: "1-5", JSON: `{"id":1}`}, {ID: "2-6", JSON: `{"id":2}`}, {ID: "3-6", JSON: `{"id":3}`}}
 	first, second, third := history[0], history[1], history[2]
 	for _, c := range []struct {

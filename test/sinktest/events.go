@@ -34,7 +34,7 @@ func Events(n, keys, size int) []transform.Event {
 			Appliance:      "hq",
 			RecordedTime:   at.Add(3 * time.Second),
 			SeverityNumber: 13,
-			SeverityText:   "WARN",
+			SeverityText:   "medium",
 		}, data)
 	}
 	return events
@@ -67,12 +67,12 @@ func Awkward() []transform.Event {
 	add(transform.Attributes{}, `{"detection":{"title":"\u00e9\ud83d\ude00 \" \\ \/ \b\f\n\r\t \u0000 \u2028","raw":"é😀   <script>&"}}`)
 	add(transform.Attributes{
 		Subject: `a b "c" 100% \ é 😀 日本語 +&=;,/?#`, PartitionKey: "clé 1", Appliance: "hq",
-		Time: at, RecordedTime: at.Add(time.Hour), SeverityNumber: 21, SeverityText: "FATAL", Repaired: true,
+		Time: at, RecordedTime: at.Add(time.Hour), SeverityNumber: 21, SeverityText: "critical", Repaired: true,
 	}, `{"detection":{"title":"Überwachung 日本語 �"}}`)
 	add(transform.Attributes{Subject: "%41%zz%"}, `{ "detection" : { "spaced" :  [ 1 , 2.50 ] } }`)
 	add(transform.Attributes{}, "{\n\t\"detection\": {\r\n\t\t\"lines\": 1\n\t}\n}")
-	add(transform.Attributes{ID: "7-1", Source: "ndrbridge://hq/auditlog", Type: "io.ndrbridge.audit.logged", Appliance: "hq", PartitionKey: "hq"}, `{"audit":{}}`)
-	add(transform.Attributes{ID: "7-1", Source: "ndrbridge://branch/auditlog", Type: "io.ndrbridge.audit.logged", Appliance: "branch", PartitionKey: "branch"}, `{"audit":{"body":null}}`)
+	add(transform.Attributes{ID: "7-1", Source: "ndrbridge://hq/audit", Type: "io.ndrbridge.audit.logged", Appliance: "hq", PartitionKey: "hq"}, `{"audit":{}}`)
+	add(transform.Attributes{ID: "7-1", Source: "ndrbridge://branch/audit", Type: "io.ndrbridge.audit.logged", Appliance: "branch", PartitionKey: "branch"}, `{"audit":{"body":null}}`)
 	add(transform.Attributes{Source: "ndrbridge://hq/records/dns", Type: "io.ndrbridge.record.stored", Subject: "~dns", Appliance: "hq"}, `{"record":{"timestamp":1569284181528.201}}`)
 	add(transform.Attributes{Source: "ndrbridge://bridge/events", Type: "io.ndrbridge.heartbeat", Appliance: "bridge", PartitionKey: "bridge"}, `null`)
 	return events

@@ -369,7 +369,7 @@ func FuzzECS(f *testing.F) {
 			return
 		}
 		if stream == "audit" {
-			stream = "auditlog"
+			stream = "audit"
 		}
 		document := c.Encode(event(t, stream, string(data))).Payload()
 		require.True(t, jsontext.Value(document).IsValid(), "not valid JSON with unique names", string(document))

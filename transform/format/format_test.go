@@ -135,17 +135,17 @@ func TestSeverityHasOneVocabulary(t *testing.T) {
 func TestATableIsSelectedByTheEventsData(t *testing.T) {
 	name := func(n string) []row { return []row{{"t", from("=" + n), text}} }
 	c := newEncoder("application/json", []table{
-		{stream: "auditlog", rows: name("wrong stream")},
+		{stream: "events", rows: name("wrong stream")},
 		{stream: "audit", where: condition{source: "audit.body.operation", is: []string{"login"}, has: []string{"password"}}, rows: name("authentication")},
 		{stream: "audit", rows: name("other")},
 		{stream: "records", where: condition{source: "event.subject", is: []string{"7"}}, rows: name("subject")},
 		{stream: "events", rows: name("own")},
 	}, (*plan).appendDocument)
 	for _, test := range []struct{ stream, data, want string }{
-		{"auditlog", `{"audit":{"body":{"operation":"Login"}}}`, "authentication"},
-		{"auditlog", `{"audit":{"body":{"operation":"Change PASSWORD of ana"}}}`, "authentication"},
-		{"auditlog", `{"audit":{"body":{"operation":"logins"}}}`, "other"},
-		{"auditlog", `{"audit":{"body":7}}`, "other"},
+		{"audit", `{"audit":{"body":{"operation":"Login"}}}`, "authentication"},
+		{"audit", `{"audit":{"body":{"operation":"Change PASSWORD of ana"}}}`, "authentication"},
+		{"audit", `{"audit":{"body":{"operation":"logins"}}}`, "other"},
+		{"audit", `{"audit":{"body":7}}`, "other"},
 		{"records/dns", `{"record":{}}`, "subject"},
 		{"detections", `{}`, "own"}, // no table of its stream: the last one
 	} {

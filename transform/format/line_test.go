@@ -91,7 +91,7 @@ func FuzzCEF(f *testing.F)  { fuzzLine(f, 0) }
 func FuzzLEEF(f *testing.F) { fuzzLine(f, 1) }
 
 func fuzzLine(f *testing.F, format int) {
-	streams := []string{"detections", "auditlog", "records/web", "events"}
+	streams := []string{"detections", "audit", "records/web", "events"}
 	for _, name := range []string{"detection/whole", "detection/a title of everything", "audit/reserved characters", "record/~http 1", "own/reserved characters"} {
 		e := kindNamed(f, name)
 		for i, stream := range streams {

@@ -409,7 +409,7 @@ func FuzzOCSF(f *testing.F) {
 		key, path := "detection", "detections"
 		switch stream {
 		case "audit":
-			key, path = "audit", "auditlog"
+			key, path = "audit", "audit"
 		case "record":
 			key, path = "record", "records/web"
 		case "ticket":

@@ -65,14 +65,7 @@ var attributes = map[string]func(dst []byte, s *source) []byte{
 		}
 		return dst
 	},
-	// The severity of a detection in the words shown to people.
-	"event.severity": func(dst []byte, s *source) []byte {
-		slot, isRead := s.plan.slots["detection.risk_score"]
-		if !isRead || s.event.SeverityNumber == 0 {
-			return appendPresent(dst, s.event.SeverityWord())
-		}
-		return appendText(dst, transform.SeverityOf(s.event.SeverityNumber, s.values[slot]).String())
-	},
+	"event.severity": func(dst []byte, s *source) []byte { return appendPresent(dst, s.event.SeverityWord()) },
 }
 
 func appendTrue(dst []byte, flag bool) []byte {

@@ -42,7 +42,7 @@ var attributes = []struct {
 		}
 		return types.Int(e.SeverityNumber)
 	}},
-	{documentedField{"severitytext", types.StringType}, func(e *transform.Event) ref.Val { return text(e.SeverityText) }},
+	{documentedField{"severitytext", types.StringType}, func(e *transform.Event) ref.Val { return text(e.SeverityWord()) }},
 	// Boolean attributes are never absent: an unset one is false.
 	{documentedField{"repaired", types.BoolType}, func(e *transform.Event) ref.Val { return types.Bool(e.Repaired) }},
 	{documentedField{"redelivered", types.BoolType}, func(e *transform.Event) ref.Val { return types.Bool(e.Redelivered) }},

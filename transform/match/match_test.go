@@ -18,7 +18,7 @@ func detectionEvent(t testing.TB, object string) transform.Event {
 	return event(t, transform.Attributes{
 		ID: "25769804127-1750935535971", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created",
 		Subject: "25769804127", PartitionKey: "25769804127", Appliance: "hq",
-		Time: time.UnixMilli(1750935535971), SeverityNumber: 17, SeverityText: "ERROR",
+		Time: time.UnixMilli(1750935535971), SeverityNumber: 17, SeverityText: "high",
 	}, `{"detection":`+object+`}`)
 }
 
@@ -29,7 +29,7 @@ func event(t testing.TB, a transform.Attributes, data string) transform.Event {
 }
 
 func auditEvent(t testing.TB) transform.Event {
-	return event(t, transform.Attributes{ID: "7-8", Source: "ndrbridge://hq/auditlog", Type: "io.ndrbridge.audit.logged", Subject: "7", Appliance: "hq"},
+	return event(t, transform.Attributes{ID: "7-8", Source: "ndrbridge://hq/audit", Type: "io.ndrbridge.audit.logged", Subject: "7", Appliance: "hq"},
 		`{"audit":{"id":7,"body":{"operation":"Login","user":"setup"}}}`)
 }
 
@@ -72,7 +72,7 @@ func TestMatches(t *testing.T) {
 		{"the stream is an attribute", `event.stream == "detections"`, true},
 		{"the action is an attribute", `event.action == "created"`, true},
 		{"the appliance is an attribute", `event.appliance in ["hq", "lab"]`, true},
-		{"the severity is a number", `event.severitynumber >= 17 && event.severitytext == "ERROR"`, true},
+		{"the severity is a number", `event.severitynumber >= 17 && event.severitytext == "high"`, true},
 		{"the time is a timestamp", `event.time > timestamp("2025-01-01T00:00:00Z") && event.time.getFullYear() == 2025`, true},
 		{"an attribute that the event has is there", `has(event.subject)`, true},
 		{"an attribute that the event does not have is not there", `has(event.unenriched)`, false},
@@ -179,6 +179,12 @@ func TestANumberWrittenAsATextIsANumber(t *testing.T) {
 		[]byte(`{"detection":{},"changes":{"risk_score":{"from":"61","to":"95"}}}`))
 	require.NoError(t, err)
 	matches(t, `changes.risk_score.to > changes.risk_score.from && changes.risk_score.to == 95`, changes, true)
+}
+
+func TestAStoredEventOfAnEarlierVersionMatchesByTheSeveritiesOfToday(t *testing.T) {
+	stored := event(t, transform.Attributes{ID: "1-2", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.updated",
+		SeverityNumber: 21, SeverityText: "FATAL"}, `{"detection":{"risk_score":95}}`)
+	matches(t, `event.severitytext in ["high", "critical"]`, stored, true)
 }
 
 func TestMatchesOtherStreams(t *testing.T) {

@@ -13,18 +13,13 @@ export function describe(event) {
   const data = event.data ?? {};
   const { title, detail } =
     data.detection ? detection(event, data) : data.audit ? audit(data.audit) : data.record ? record(event, data.record) : own(event, data);
-  return { title: short(title || event.type), detail: short(detail), severity: severity(event, data) };
+  return { title: short(title || event.type), detail: short(detail), severity: severity(event) };
 }
 
-// severities are the severities of detections by severitynumber.
-const severities = { 13: "medium", 17: "high", 21: "critical" };
-
-// severity returns the severity of a detection; "" for other events. The lowest
-// severitynumber stands for a low score as well as for 0 or none.
-function severity(event, data) {
-  if (!event.severitynumber) return "";
-  return severities[event.severitynumber] ?? (data.detection?.risk_score > 0 ? "low" : "unknown");
-}
+// severity returns the severity of an event; "" if it has none. Events that an earlier version
+// stored have OpenTelemetry's names.
+const severities = { INFO: "low", WARN: "medium", ERROR: "high", FATAL: "critical" };
+const severity = (event) => severities[event.severitytext] ?? event.severitytext ?? "";
 
 function short(value) {
   const text = typeof value === "string" ? value : value === undefined || value === null ? "" : JSON.stringify(value);

@@ -173,7 +173,7 @@ func TestDecide(t *testing.T) {
 		})
 	}
 	t.Run("an audit log entry opens no ticket", func(t *testing.T) {
-		entry, err := transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/auditlog", Type: "a.b"}, []byte(`{"audit":{}}`))
+		entry, err := transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/audit", Type: "a.b"}, []byte(`{"audit":{}}`))
 		require.NoError(t, err)
 		r := renderer(t, `webhook: {url: "https://h", auth: {username: u, password: p}, ticket: {system: jira, project: SEC, link: false}}`)
 		if d := r.Decide(entry); d.Verdict != sinks.VerdictSend || !d.Nothing || d.Err != nil {

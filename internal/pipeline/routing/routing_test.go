@@ -84,7 +84,7 @@ func run(t *testing.T, r *routing.Router, text string) ([]string, error) {
 	for name, content := range map[string]string{
 		"tests.yaml":   "tests:\n- name: x\n" + text,
 		"empty.jsonl":  "\n",
-		"events.jsonl": `{"specversion":"1.0","id":"1","source":"ndrbridge://lab/auditlog","type":"io.ndrbridge.audit.logged","data":{"audit":{"id":1}}}` + "\n\n" + `{"id":"2", "source":"ndrbridge://lab/events","type":"io.ndrbridge.heartbeat","data":{}, "specversion":"1.0"}`,
+		"events.jsonl": `{"specversion":"1.0","id":"1","source":"ndrbridge://lab/audit","type":"io.ndrbridge.audit.logged","data":{"audit":{"id":1}}}` + "\n\n" + `{"id":"2", "source":"ndrbridge://lab/events","type":"io.ndrbridge.heartbeat","data":{}, "specversion":"1.0"}`,
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
 	}

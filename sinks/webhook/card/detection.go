@@ -105,7 +105,7 @@ func (c *Card) detection(e transform.Event) {
 	unpack(e.Data(), &data)
 	d := &data.Detection
 	c.Score = score(d.RiskScore)
-	c.Level = transform.SeverityOf(e.SeverityNumber, []byte(c.Score))
+	c.Level, _ = e.Severity()
 	c.Title = string(cmp.Or(d.Title, data.Format, d.Type, text("Detection "+e.Subject)))
 	c.Status = string(d.Status)
 	if c.Link = link(string(data.Link)); c.Link == "" {

@@ -20,7 +20,7 @@ import (
 func event(t require.T, fields string) transform.Event {
 	e, err := transform.New(transform.Attributes{
 		ID: "7-8", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created", Subject: "7", PartitionKey: "7",
-		Time: time.UnixMilli(1700000000000), Appliance: "hq", SeverityNumber: 17, SeverityText: "ERROR",
+		Time: time.UnixMilli(1700000000000), Appliance: "hq", SeverityNumber: 17, SeverityText: "high",
 	}, []byte(`{"detection":`+fields+`}`))
 	require.NoError(t, err)
 	return e
@@ -30,7 +30,7 @@ func TestRender(t *testing.T) {
 	e := event(t, `{"id": 25769803828, "risk_score": 61, "ratio": 1.10, "title": "ICMP *Tunnel* <x>", "assignee": null, "empty": "",
 		"categories": ["sec", "sec.command"], "big": 18446744073709551615, "participants": [{"role": "offender", "hostname": null}]}`)
 	for _, test := range []struct{ name, template, want string }{
-		{"attributes are those of the event", `{{.event.id}} {{.event.type}} {{.event.time}} {{.event.severitytext}}`, "7-8 io.ndrbridge.detection.created 2023-11-14T22:13:20.000Z ERROR"},
+		{"attributes are those of the event", `{{.event.id}} {{.event.type}} {{.event.time}} {{.event.severitytext}}`, "7-8 io.ndrbridge.detection.created 2023-11-14T22:13:20.000Z high"},
 		{"stream and action are beside them", `{{.event.stream}}/{{.event.action}}`, "detections/created"},
 		{"members of data can be named at once", `{{.detection.id}} {{.data.detection.id}}`, "25769803828 25769803828"},
 		{"numbers are as they came", `{{.detection.ratio}} {{.detection.big}} {{json .detection.ratio}}`, "1.10 18446744073709551615 1.10"},

@@ -30,7 +30,7 @@ var samples = []sample{
 			"mitre_tactics": [{"id": "TA0011", "name": "Command and Control", "url": "https://attack.example/TA0011"}],
 			"mitre_techniques": [{"id": "T1095", "name": "Non-Application Layer Protocol", "url": "https://attack.example/T1095"}]},
 		"changes": {"status": {"from": null, "to": "new"}}}`},
-	{"1-1700000000000", "auditlog", "audit.logged", `{
+	{"1-1700000000000", "audit", "audit.logged", `{
 		"audit": {"id": 1, "time": 1700000000000, "occur_time": 1700000000000,
 			"body": {"user": "§ana", "operation": "§login", "details": "§sample", "facility": "api"}}}`},
 	{"records-1", "records/sample", "record.stored", `{
@@ -70,7 +70,7 @@ func (t *Template) renderSample(s sample, prefix string) (stream string, err err
 	e, err := transform.New(transform.Attributes{
 		ID: s.id, Source: "ndrbridge://sample/" + s.path, Type: transform.TypePrefix + s.action, Subject: "1", PartitionKey: "1",
 		Time: time.UnixMilli(1700000000000), RecordedTime: time.UnixMilli(1700000000000), Appliance: "sample",
-		SeverityNumber: 13, SeverityText: "WARN",
+		SeverityNumber: 13, SeverityText: "medium",
 	}, []byte(strings.ReplaceAll(s.data, mark, prefix)))
 	if err == nil {
 		_, err = t.render(e, maxBytes, sampleSteps)

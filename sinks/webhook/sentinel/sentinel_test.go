@@ -125,7 +125,7 @@ func TestABatchTakesARequestForEachRunOfAStream(t *testing.T) {
 	var events []transform.Event
 	want := make(map[string][]string)
 	for _, kind := range []struct{ path, stream string }{
-		{"detections", "Custom-NdrbridgeDetection"}, {"auditlog", "Custom-NdrbridgeAudit"},
+		{"detections", "Custom-NdrbridgeDetection"}, {"audit", "Custom-NdrbridgeAudit"},
 		{"records/dns", "Custom-NdrbridgeRecord"}, {"events", "Custom-NdrbridgeEvent"},
 	} {
 		for i := range 40 {
