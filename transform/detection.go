@@ -41,6 +41,16 @@ const (
 // have.
 func TrackedFields() []string { return slices.Clone(tracked[:]) }
 
+// Statuses returns the documented statuses of a detection, in the order of the appliance's
+// interface. Appliances also return null, and some return StatusOpen.
+func Statuses() []string { return []string{"new", "in_progress", "closed", "acknowledged"} }
+
+// StatusOpen is a status that some appliances return, but none accepts.
+const StatusOpen = "open"
+
+// Resolutions returns the documented resolutions of a closed detection.
+func Resolutions() []string { return []string{"action_taken", "no_action_taken"} }
+
 // Detection is one version of an appliance's detection.
 type Detection struct {
 	// ID is the detection's id. It exceeds 32 bits.

@@ -11,6 +11,15 @@ import (
 // TypePrefix begins the type of every event.
 const TypePrefix = "io.ndrbridge."
 
+// Types returns the types that events can have.
+func Types() []string {
+	return []string{
+		TypePrefix + "detection.created", TypePrefix + "detection.updated", TypePrefix + "audit.logged", TypePrefix + "record.stored",
+		TypePrefix + "audit.gap", TypePrefix + "appliance.unreachable", TypePrefix + "appliance.reachable", TypePrefix + "heartbeat",
+		TypePrefix + "sink.skipped", TypePrefix + "ticket.applied", TypePrefix + "ticket.rejected",
+	}
+}
+
 // Encoder encodes the events of one appliance.
 type Encoder struct {
 	Appliance string // the appliance's name in the configuration

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"ndrbridge/internal/jsonscan"
@@ -32,6 +33,23 @@ var bands = [...]struct {
 	SeverityMedium:   {"medium", 31, 13},
 	SeverityHigh:     {"high", 80, 17},
 	SeverityCritical: {"critical", 90, 21},
+}
+
+// SeverityNumbers and SeverityTexts return the values of the attributes severitynumber and
+// severitytext, from the least severe.
+func SeverityNumbers() (numbers []int32) {
+	for _, band := range bands {
+		numbers = append(numbers, band.number)
+	}
+	return slices.Compact(numbers)
+}
+
+// SeverityTexts is described at SeverityNumbers.
+func SeverityTexts() (texts []string) {
+	for _, band := range bands {
+		texts = append(texts, band.word)
+	}
+	return texts
 }
 
 // String returns the word shown to people, which is also the severitytext of events.

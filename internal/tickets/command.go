@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
+
+	"ndrbridge/transform"
 )
 
 // Command is a change of a detection's ticket (PATCH /detections/tickets, and PATCH
@@ -35,10 +37,7 @@ type Command struct {
 }
 
 // Valid values of Command.Status and Command.Resolution.
-var (
-	statuses    = []string{"new", "in_progress", "closed", "acknowledged"}
-	resolutions = []string{"action_taken", "no_action_taken"}
-)
+var statuses, resolutions = transform.Statuses(), transform.Resolutions()
 
 // Statuses returns the valid values of Command.Status, in the order of the appliance's
 // REST interface. The caller owns the result.

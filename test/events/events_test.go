@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,6 +17,7 @@ import (
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
+	"ndrbridge/transform/match"
 )
 
 // top is the root of the repository.
@@ -39,6 +41,29 @@ func TestExamplesAreCloudEvents(t *testing.T) {
 			assert.Contains(t, text, `"`+e.name+`"`, "is not on the page")
 		})
 	}
+}
+
+func TestMatchKnowsTheValuesOfAttributes(t *testing.T) {
+	var types []string
+	for _, e := range require.Value(examples())(t) {
+		types = append(types, e.event.Type)
+		expression := fmt.Sprintf("event.stream == %q && event.type == %q && event.action == %q", e.event.Stream(), e.event.Type, e.event.Action())
+		if e.event.SeverityNumber != 0 {
+			expression += fmt.Sprintf(" && event.severitynumber == %d && event.severitytext == %q", e.event.SeverityNumber, e.event.SeverityText)
+		}
+		if e.event.CausedBy != "" {
+			expression += fmt.Sprintf(" && event.causedby == %q", e.event.CausedBy)
+		}
+		m, err := match.Compile(expression)
+		if assert.NoError(t, err, e.name) {
+			matches, err := m.Matches(e.event)
+			assert.True(t, matches && err == nil, e.name, "does not match", expression, err)
+		}
+	}
+	slices.Sort(types)
+	all := transform.Types()
+	slices.Sort(all)
+	assert.EqualSlices(t, slices.Compact(types), all)
 }
 
 func TestEveryAttributeIsExplained(t *testing.T) {

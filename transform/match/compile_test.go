@@ -8,7 +8,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
+	"ndrbridge/transform"
 )
 
 func TestCompileReportsMistakes(t *testing.T) {
@@ -67,9 +69,35 @@ func TestCompileReportsMistakes(t *testing.T) {
 		{"a field of several variables gets all suggestions", `id == 7`, `did you mean event.id or detection.id or audit.id?`},
 		{"a text without quotes gets the hint", `event.stream == hallway`, `a text is written with quotes`},
 		{"a loop over a detection is not possible", `detection.exists(n, n == "x")`, `a loop needs a list`},
-		{"a severity of an earlier version is reported", `detection.recommended && event.severitytext in ["critical", "ERROR"]`, `column 61, at "\"ERROR\"]": event.severitytext is critical, high, medium, low or unknown`},
-		{"a severity of an earlier version is reported on either side", `"FATAL" != event.severitytext`, `event.severitytext is critical`},
-		{"a source of an earlier version is reported", `!event.source.endsWith("/auditlog")`, `event.source is ndrbridge://NAME/audit`},
+		{"a severity of an earlier version is reported", `detection.recommended && event.severitytext in ["critical", "ERROR"]`, `column 61, at "\"ERROR\"]": event.severitytext is never "ERROR"; did you mean "high"?`},
+		{"a severity of an earlier version is reported on either side", `"FATAL" != event.severitytext`, `did you mean "critical"?`},
+		{"a source of an earlier version is reported", `!event.source.endsWith("/auditlog")`, `event.source.endsWith("/auditlog") is never true; did you mean "/audit"?`},
+		{"a stream that is not there gets a suggestion", `event.stream == "detection"`, `column 17, at "\"detection\"": event.stream is never "detection"; did you mean "detections"?`},
+		{"a type without its beginning gets it", `event.type == "detection.created"`, `did you mean "io.ndrbridge.detection.created"?`},
+		{"a mistyped type without its beginning gets it", `event.type == "detection.update"`, `did you mean "io.ndrbridge.detection.updated"?`},
+		{"a type in place of an action is reported", `event.action == "detection.created"`, `did you mean "created"?`},
+		{"a severity in capitals is reported", `"HIGH" != event.severitytext`, `column 1, at "\"HIGH\" != event.seve…": event.severitytext is never "HIGH"; did you mean "high"?`},
+		{"the source of an earlier version is reported", `event.source == "ndrbridge://hq/auditlog"`, `did you mean "ndrbridge://hq/audit"?`},
+		{"the beginning of no type is reported", `event.type.startsWith("detection.")`, `event.type.startsWith("detection.") is never true; did you mean "io.ndrbridge.detection."?`},
+		{"the end of no type is reported", `event.type.endsWith(".deleted")`, `event.type.endsWith(".deleted") is never true (values: io.ndrbridge.detection.created,`},
+		{"a severity's number between two is reported", `event.severitynumber == 15`, `event.severitynumber is never 15 (values: 9, 13, 17, 21)`},
+		{"a severity's number above all is reported", `event.severitynumber > 21`, `event.severitynumber is never > 21`},
+		{"a comparison that is always true is reported", `event.severitynumber > 0`, `event.severitynumber is always > 0`},
+		{"a score above 100 is reported", `detection.risk_score > 100`, `column 24, at "100": detection.risk_score is never > 100 (values: 0 to 100; write detection["risk_score"] for one that only your appliance has)`},
+		{"a score below 0 on the left is reported", `0 > detection.risk_score`, `detection.risk_score is never < 0`},
+		{"a score that equals a fraction is reported", `detection.risk_score == 0.5`, `detection.risk_score is never 0.5`},
+		{"a status in a list is reported", `detection.status in ["new", null, "In progress"]`, `column 35, at "\"In progress\"]": detection.status is never "In progress"; did you mean "in_progress"?`},
+		{"a status that resembles none gets the values", `detection.status == "escalated"`, `detection.status is never "escalated" (values: new, in_progress, closed, acknowledged, open; write detection["status"] for one that only your appliance has)`},
+		{"a changed status is reported", `changes.status.to == "close"`, `did you mean "closed"?`},
+		{"a changed status that resembles none has its own syntax", `changes.status.to == "escalated"`, `write changes["status"].to for one that only your appliance has`},
+		{"the severity gets its attribute", `severity == "high"`, `did you mean event.severitytext (unknown, low, medium, high, critical) or detection.risk_score?`},
+		{"a list compared with a text is reported", `detection.categories == "sec"`, `write "sec" in detection.categories`},
+		{"a changed score is reported", `changes.risk_score.from >= 101`, `changes.risk_score.from is never >= 101`},
+		{"a resolution in a condition is reported", `detection.resolution == "none" ? true : false`, `detection.resolution is never "none"`},
+		{"a value in a loop is reported", `detection.participants.exists(p, p.external && detection.status == "opened")`, `did you mean "open"?`},
+		{"a cause is reported", `!has(event.causedby) || event.causedby != "writebacks"`, `did you mean "writeback"?`},
+		{"every value is reported", `event.stream == "a" || event.action in ["b"]`, "event.action is never \"b\""},
+		{"a value beside a fraction is reported", `detection.risk_score > 60.5 && event.stream == "detection"`, `did you mean "detections"?`},
 		{"a missing field is not taken for one of event", `event.foo == 1 || detection.foo == 1`, `column 6, at ".foo == 1 || detecti…": event has no attribute foo`},
 		{"a text is not true or false", `"x"`, `returns a value of type string`},
 		{"event as a whole is not a value", `event == event`, `event is not a value itself`},
@@ -111,6 +139,12 @@ func TestWhatMayBeRightCompiles(t *testing.T) {
 		{"any field of the body of an audit log entry", `audit.body.operation == "Login" && audit.body.anything > 1`},
 		{"any field of a record", `record._source.statusCode >= 400 && record.found_by == "x" && record._type == "~http"`},
 		{"a loop's variable with the name of one of the event", `detection.participants.exists(detection, detection.role == "victim")`},
+		{"scores at the ends of their range", `detection.risk_score >= 0 && detection.risk_score <= 100 && 100 >= detection.risk_score && detection.risk_score in [0, 100]`},
+		{"a status that some appliances return", `detection.status in ["open", "new", null]`},
+		{"values that vary with the appliance", `detection.type == "x" && "sec.new" in detection.categories && detection.ai_disposition != "y" && detection.participants.exists(p, p.role == "z" && p.object_type == "z")`},
+		{"any value of a field that is named by an index", `detection["status"] == "escalated" && changes["status"].to == "x"`},
+		{"the fields of a loop's variable with the name of one of the event", `detection.participants.exists(event, event.role == "x" && event["type"] == "y")`},
+		{"other objects with fields of the same names", `record._source.status == "x" && record.stream == "y" && audit.body.resolution == "z"`},
 		{"lists and objects", `detection.categories == ["sec"] && detection.participants == [] && detection.properties.client == {"type": "ipaddr"}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -118,6 +152,27 @@ func TestWhatMayBeRightCompiles(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+// TestVocabulariesAreThoseOfTheInterface compares the values of detections with the
+// description of the appliance's interface.
+func TestVocabulariesAreThoseOfTheInterface(t *testing.T) {
+	text := require.Value(os.ReadFile("../../test/appliance/openapi/detections.yaml"))(t)
+	var document struct {
+		Components struct {
+			Schemas map[string]struct{ Enum []*string }
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(text, &document))
+	for field, want := range map[string][]string{"Status": transform.Statuses(), "Resolution": transform.Resolutions()} {
+		var listed []string
+		for _, value := range document.Components.Schemas["Detection"+field].Enum {
+			if value != nil {
+				listed = append(listed, *value)
+			}
+		}
+		assert.EqualSlices(t, listed, want, field)
 	}
 }
 

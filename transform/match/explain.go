@@ -184,6 +184,8 @@ func explainTypes(function, operands string) string {
 	switch {
 	case function == operators.In && operands == "(string, string)":
 		return reason + `: for a part of a text, use detection.title.contains("DNS")`
+	case operands == "(list(string), string)":
+		return reason + `: for an element of a list, write "sec" in detection.categories`
 	case strings.HasSuffix(operands, ", timestamp)") && strings.HasPrefix(operands, "(int, "):
 		return reason + ": the appliance's times are milliseconds since the epoch; compare event.time, or a number"
 	case numberAndText.MatchString(operands):
@@ -225,6 +227,9 @@ func explainName(name, rest string) string {
 	variables := variableNames()
 	if found := owners(name); len(found) > 0 {
 		return fmt.Sprintf("unknown name %s; names begin with %s: did you mean %s?", name, strings.Join(variables, ", "), strings.Join(found, " or "))
+	}
+	if strings.EqualFold(name, "severity") {
+		return fmt.Sprintf("unknown name %s; did you mean event.severitytext (%s) or detection.risk_score?", name, vocabularies["event.severitytext"])
 	}
 	if near := similar.Nearest(name, variables); near != "" {
 		if after := strings.TrimPrefix(rest, name); strings.HasPrefix(after, ".") || strings.HasPrefix(after, "[") {

@@ -73,9 +73,6 @@ func compile(expression string) (*Match, error) {
 	if err := checkOutput(checked); err != nil {
 		return nil, err
 	}
-	if err := checkRetired(expression, checked.NativeRep()); err != nil {
-		return nil, err
-	}
 	if err := checkCost(env, checked); err != nil {
 		return nil, err
 	}

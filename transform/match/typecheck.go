@@ -8,12 +8,12 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
-	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 )
 
-// checkTypes returns an error if an expression selects a field that is not documented, or
-// can only fail because of the types of documented fields. It accepts what is right for
+// checkTypes returns an error if an expression selects a field that is not documented, can
+// only fail because of the types of documented fields, or compares one with a value that it
+// cannot have. It accepts what is right for
 // some event: a comparison with null, for any field can be null, and of an integer with a
 // fraction. The program is not made from its result, so that the evaluation takes objects
 // as they come.
@@ -22,13 +22,20 @@ func checkTypes(expression string) error {
 	if err != nil {
 		return err
 	}
-	checked, issues := env.Compile(expression)
+	parsed, issues := env.Parse(expression)
+	if issues.Err() != nil {
+		return explain(expression, issues.Errors(), nil)
+	}
+	checked, issues := env.Check(parsed)
 	if issues.Err() == nil {
-		return checkOutput(checked)
+		if err := checkOutput(checked); err != nil {
+			return err
+		}
+		return checkValues(expression, parsed.NativeRep())
 	}
 	mistakes := slices.DeleteFunc(slices.Clone(issues.Errors()), func(m *common.Error) bool { return mayBeRight(m.Message) })
 	if len(mistakes) == 0 {
-		return nil
+		return checkValues(expression, parsed.NativeRep())
 	}
 	return explain(expression, mistakes, provider.missing)
 }
@@ -61,43 +68,4 @@ func mayBeRight(message string) bool {
 		return strings.HasPrefix(parts[2], "(bool, ") || strings.HasPrefix(parts[2], "(dyn, ")
 	}
 	return false
-}
-
-// retired are the values that attributes of events had in earlier versions: how a text that
-// means one looks, and what the attribute is now.
-var retired = map[string]struct {
-	value *regexp.Regexp
-	now   string
-}{
-	"severitytext": {regexp.MustCompile(`^(FATAL|ERROR|WARN|INFO)$`), "critical, high, medium, low or unknown"},
-	"source":       {regexp.MustCompile(`/auditlog$`), "ndrbridge://NAME/audit for entries of the audit log"},
-}
-
-// checkRetired returns an error if an expression compares an attribute with a value that it had
-// in an earlier version: it would never match.
-func checkRetired(expression string, checked *ast.AST) (err error) {
-	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() != ast.CallKind {
-			return
-		}
-		operands := append([]ast.Expr{e.AsCall().Target()}, e.AsCall().Args()...)
-		for _, attribute := range operands {
-			of, found := retired[attribute.AsSelect().FieldName()]
-			if !found || attribute.AsSelect().Operand().AsIdent() != eventVariable {
-				continue
-			}
-			for _, operand := range operands {
-				for _, constant := range append([]ast.Expr{operand}, operand.AsList().Elements()...) {
-					if constant.Kind() != ast.LiteralKind {
-						continue
-					}
-					if text, _ := constant.AsLiteral().Value().(string); of.value.MatchString(text) {
-						at := position(strings.Split(expression, "\n"), checked.SourceInfo().GetStartLocation(constant.ID()))
-						err = fmt.Errorf("%s: event.%s is %s", at, attribute.AsSelect().FieldName(), of.now)
-					}
-				}
-			}
-		}
-	}))
-	return err
 }
