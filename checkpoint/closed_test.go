@@ -34,9 +34,7 @@ func overwrite(t *testing.T, path string) {
 	t.Helper()
 	file := require.Value(os.OpenFile(path, os.O_RDWR, 0))(t)
 	defer file.Close()
-	if _, err := file.WriteAt(bytes.Repeat([]byte{0xff}, 64<<10), 1<<20); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(file.WriteAt(bytes.Repeat([]byte{0xff}, 64<<10), 1<<20))(t)
 }
 
 func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
@@ -46,12 +44,10 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 		path := closedState(t)
 		overwrite(t, path)
 		s := open(t, path, checkpoint.Options{})
-		if _, err := s.Read(ctx, 0, checkpoint.Batch{MaxEvents: 10}); err != nil {
-			t.Errorf("read undamaged data: %v", err)
-		}
-		if _, err := s.Read(ctx, 0, checkpoint.Batch{}); !errors.Is(err, checkpoint.ErrDamaged) {
-			t.Errorf("read damaged data: error %v, want ErrDamaged", err)
-		}
+		_, err := s.Read(ctx, 0, checkpoint.Batch{MaxEvents: 10})
+		assert.NoError(t, err, "read undamaged data")
+		_, err = s.Read(ctx, 0, checkpoint.Batch{})
+		assert.ErrorIs(t, err, checkpoint.ErrDamaged, "read damaged data")
 		use(s)
 		require.NoError(t, s.Close())
 	})
@@ -61,9 +57,8 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 		copied := path + ".copy"
 		require.NoError(t, os.WriteFile(copied, content, 0o600))
 		overwrite(t, copied)
-		if _, err := checkpoint.Open(copied, checkpoint.Options{}); !errors.Is(err, checkpoint.ErrDamaged) {
-			t.Errorf("error %v, want ErrDamaged", err)
-		}
+		_, err := checkpoint.Open(copied, checkpoint.Options{})
+		assert.ErrorIs(t, err, checkpoint.ErrDamaged)
 	})
 	t.Run("a file that was not closed after it was written is read through", func(t *testing.T) {
 		path := closedState(t)
@@ -74,9 +69,8 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 		// The same file as before it was closed, so that the mark identifies it.
 		require.NoError(t, os.WriteFile(path, content, 0o600))
 		overwrite(t, path)
-		if _, err := checkpoint.Open(path, checkpoint.Options{}); !errors.Is(err, checkpoint.ErrDamaged) {
-			t.Errorf("error %v, want ErrDamaged", err)
-		}
+		_, err := checkpoint.Open(path, checkpoint.Options{})
+		assert.ErrorIs(t, err, checkpoint.ErrDamaged)
 	})
 	t.Run("quickly, no copy is read through that is not written to", func(t *testing.T) {
 		content := require.Value(os.ReadFile(closedState(t)))(t)
@@ -96,9 +90,8 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 	t.Run("a file that was cut short is refused", func(t *testing.T) {
 		path := closedState(t)
 		require.NoError(t, os.Truncate(path, 100<<10))
-		if _, err := checkpoint.Open(path, checkpoint.Options{}); !errors.Is(err, checkpoint.ErrDamaged) {
-			t.Errorf("error %v, want ErrDamaged", err)
-		}
+		_, err := checkpoint.Open(path, checkpoint.Options{})
+		assert.ErrorIs(t, err, checkpoint.ErrDamaged)
 	})
 	t.Run("it can be closed cleanly repeatedly", func(t *testing.T) {
 		path := closedState(t)
@@ -116,9 +109,8 @@ func TestFileThatIsCutShortWhileItIsOpenDoesNotEndTheProcess(t *testing.T) {
 	path := closedState(t)
 	s := open(t, path, checkpoint.Options{})
 	require.NoError(t, os.Truncate(path, 64<<10))
-	if _, err := s.Read(t.Context(), 0, checkpoint.Batch{}); !errors.Is(err, checkpoint.ErrDamaged) {
-		t.Errorf("read: error %v, want ErrDamaged", err)
-	}
+	_, err := s.Read(t.Context(), 0, checkpoint.Batch{})
+	assert.ErrorIs(t, err, checkpoint.ErrDamaged, "read")
 	commit := checkpoint.Commit{Source: source, Expect: []byte("p"), Position: []byte("q"), Events: []transform.Event{newEvent(t, "e", time.Now(), 100)}}
 	for range 2 {
 		assert.ErrorIs(t, s.Commit(t.Context(), commit), checkpoint.ErrDamaged, "commit")
@@ -131,23 +123,19 @@ func TestStateThatIsOnlyReadIsNotChanged(t *testing.T) {
 	before := require.Value(os.ReadFile(path))(t)
 	s := open(t, path, checkpoint.Options{ReadOnly: true})
 	ctx := t.Context()
-	if stats, err := s.Stats(ctx); err != nil || stats.Last != 1561 || stats.Sinks["a"].Queued != 3 {
-		t.Errorf("%+v, %v", stats, err)
-	}
+	stats, err := s.Stats(ctx)
+	assert.True(t, err == nil && stats.Last == 1561 && stats.Sinks["a"].Queued == 3, stats, err)
 	second := open(t, path, checkpoint.Options{ReadOnly: true})
 	assert.Error(t, second.Configure(ctx, nil), "configured")
-	if _, err := s.DropDead(ctx, checkpoint.SinkOwner("a"), nil); err == nil {
-		t.Error("dropped, want an error")
-	}
+	_, err = s.DropDead(ctx, checkpoint.SinkOwner("a"), nil)
+	assert.Error(t, err, "dropped, want an")
 	var copied bytes.Buffer
 	if _, err := s.Backup(context.Background(), &copied); err != nil || copied.Len() == 0 {
 		t.Errorf("backup: %d bytes, %v", copied.Len(), err)
 	}
 	assert.NoError(t, errors.Join(s.Close(), second.Close()))
-	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
-		t.Error("the file was changed")
-	}
-	if _, err := checkpoint.Open(statePath(t), checkpoint.Options{ReadOnly: true}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no file: error %v, want that it does not exist", err)
-	}
+	after, _ := os.ReadFile(path)
+	assert.True(t, bytes.Equal(before, after), "the file was changed")
+	_, err = checkpoint.Open(statePath(t), checkpoint.Options{ReadOnly: true})
+	assert.ErrorIs(t, err, os.ErrNotExist, "no file")
 }

@@ -35,15 +35,12 @@ func TestCompactFreesSpaceAndKeepsTheRest(t *testing.T) {
 	if to >= from/2 || to != info.Size() || from != before.FileBytes || info.Mode().Perm() != 0o600 {
 		t.Errorf("%d bytes became %d, of mode %o; the file has %d", from, to, info.Mode().Perm(), info.Size())
 	}
-	if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 1 {
-		t.Errorf("%v, want the state alone", names)
-	}
+	names, _ := os.ReadDir(filepath.Dir(path))
+	assert.Equal(t, len(names), 1, names)
 	s = open(t, path, checkpoint.Options{})
 	require.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
 	after := require.Value(s.Stats(ctx))(t)
-	if after.First != 1501 || after.Last != 1561 || after.Bytes != before.Bytes || after.Sinks["a"] != before.Sinks["a"] {
-		t.Errorf("%+v, want %+v", after, before)
-	}
+	assert.True(t, after.First == 1501 && after.Last == 1561 && after.Bytes == before.Bytes && after.Sinks["a"] == before.Sinks["a"], after, before)
 	for i := range 600 {
 		known := require.Value(s.Recall(ctx, source, []string{fmt.Sprint(i)}))(t)
 		assert.Equal(t, known[0] != nil, i > 0, "entry", i, "is known as")
@@ -59,15 +56,12 @@ func TestCompactRefuses(t *testing.T) {
 	refused := func(t *testing.T, path string, want error) {
 		t.Helper()
 		before, _ := os.ReadFile(path)
-		if _, _, err := checkpoint.Compact(path); !errors.Is(err, want) {
-			t.Errorf("error %v, want %v", err, want)
-		}
-		if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
-			t.Error("the file was changed")
-		}
-		if names, _ := os.ReadDir(filepath.Dir(path)); len(names) > 1 {
-			t.Errorf("%v, want the state alone", names)
-		}
+		_, _, err := checkpoint.Compact(path)
+		assert.ErrorIs(t, err, want)
+		after, _ := os.ReadFile(path)
+		assert.True(t, bytes.Equal(before, after), "the file was changed")
+		names, _ := os.ReadDir(filepath.Dir(path))
+		assert.True(t, len(names) <= 1, names, "want the state alone")
 	}
 	t.Run("a state that is damaged", func(t *testing.T) {
 		content := image(t, 2)

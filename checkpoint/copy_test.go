@@ -42,15 +42,12 @@ func TestADumpStopsBeforeTheDiskIsFull(t *testing.T) {
 			records++
 			return nil
 		})
-		if left, _ := filepath.Glob(path + "*.dump"); len(left) > 0 {
-			t.Errorf("left %q", left)
-		}
+		left, _ := filepath.Glob(path + "*.dump")
+		assert.Empty(t, left, "left")
 		return checks, before, records, err
 	}
 	_, first, all, err := dump(t, 1<<30, true)
-	if err != nil || first < 5 || all < 100 {
-		t.Fatalf("%d checks up to the first of %d records: %v", first, all, err)
-	}
+	require.True(t, err == nil && first >= 5 && all >= 100, first, "checks up to the first of", all, "records", err)
 	for name, c := range map[string]struct {
 		until   int // number of checks that find enough space
 		known   bool
@@ -64,12 +61,9 @@ func TestADumpStopsBeforeTheDiskIsFull(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			checks, _, records, err := dump(t, c.until, c.known)
-			if stopped := err != nil && strings.Contains(err.Error(), "100 MiB are free"); stopped != c.stops || !stopped && err != nil {
-				t.Errorf("got %v", err)
-			}
-			if records != c.records || c.stops && checks != c.until+1 {
-				t.Errorf("%d records after %d checks", records, checks)
-			}
+			stopped := err != nil && strings.Contains(err.Error(), "100 MiB are free")
+			assert.True(t, stopped == c.stops && (stopped || err == nil), err)
+			assert.True(t, records == c.records && (!c.stops || checks == c.until+1), records, "records after", checks, "checks")
 		})
 	}
 }
@@ -79,9 +73,8 @@ func TestSpaceForACopyOfTheState(t *testing.T) {
 	known := true
 	r.SetFree(func(string) (uint64, bool) { return 200 << 20, known })
 	require.NoError(t, r.CheckFree(72<<20))
-	if err := r.CheckFree(73 << 20); err == nil || !strings.Contains(err.Error(), "200 MiB are free") || !strings.Contains(err.Error(), "201 MiB are needed") {
-		t.Errorf("one MiB more: %v", err)
-	}
+	err := r.CheckFree(73 << 20)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "200 MiB are free") && strings.Contains(err.Error(), "201 MiB are needed"), "one MiB more", err)
 	known = false
 	require.NoError(t, r.CheckFree(1<<40))
 }
@@ -90,8 +83,7 @@ func TestNamesOfUnfinishedCopies(t *testing.T) {
 	for name, finished := range map[string]string{ // empty: it is none
 		".state.db.123": "state.db", "state.db": "", ".state.db.swp": "", ".state.db": "", ".1": "", "state.db.1": "", "": "",
 	} {
-		if got, is := checkpoint.UnfinishedCopy(name); is != (finished != "") || is && got != finished || !is && got != name {
-			t.Errorf("%s: %q, %v", name, got, is)
-		}
+		got, is := checkpoint.UnfinishedCopy(name)
+		assert.True(t, is == (finished != "") && (!is || got == finished) && (is || got == name), name, got, is)
 	}
 }

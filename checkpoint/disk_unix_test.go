@@ -63,23 +63,19 @@ func TestDiskThatFillsUpAndIsFreedAgain(t *testing.T) {
 		err = commit(commits)
 	}
 	commits--
-	if err == nil || errors.Is(err, checkpoint.ErrFenced) || !strings.Contains(err.Error(), path) {
-		t.Fatalf("error %v, want one that names the file", err)
-	}
+	require.True(t, err != nil && !errors.Is(err, checkpoint.ErrFenced) && strings.Contains(err.Error(), path), err, "want one that names the file")
 	check := func() {
 		t.Helper()
 		records, err := s.Read(ctx, 0, checkpoint.Batch{})
 		require.NoError(t, err)
 		require.Equal(t, len(records), 50*commits, "events")
-		if got, err := s.Position(ctx, source); err != nil || string(got) != string(position) {
-			t.Fatalf("position %q, %v, want %q", got, err, position)
-		}
+		got, err := s.Position(ctx, source)
+		require.True(t, err == nil && string(got) == string(position), "position", string(got), err, string(position))
 	}
 	check()
 	for range 3 {
-		if err := commit(commits); err == nil {
-			t.Fatal("written into a full disk")
-		}
+		err := commit(commits)
+		require.True(t, err != nil, "written into a full disk")
 	}
 	check()
 	// If the process dies now, the state has everything that was committed.

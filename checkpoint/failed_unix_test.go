@@ -112,16 +112,14 @@ func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
 							t.Errorf("%v: does not say %q", s.Err(), want)
 						}
 					}
-					if err := s.Commit(t.Context(), more(t)); !errors.Is(err, checkpoint.ErrLost) && !errors.Is(err, checkpoint.ErrClosed) {
-						t.Errorf("written: %v", err)
-					}
+					err := s.Commit(t.Context(), more(t))
+					assert.True(t, errors.Is(err, checkpoint.ErrLost) || errors.Is(err, checkpoint.ErrClosed), "written", err)
 					require.NoError(t, s.Close())
 					if test.saved == "none" {
 						return
 					}
-					if now, _ := os.ReadFile(path); test.saved != "" && string(now) != string(there) {
-						t.Error("the file that replaced it was changed")
-					}
+					now, _ := os.ReadFile(path)
+					assert.True(t, test.saved == "" || string(now) == string(there), "the file that replaced it was changed")
 					saved := open(t, path+test.saved, checkpoint.Options{})
 					wantFilled(t, saved)
 					assert.NoError(t, saved.Commit(t.Context(), more(t)))
@@ -181,13 +179,11 @@ func TestFileThatIsCutShortOrOverwrittenWhileItIsOpen(t *testing.T) {
 			}
 			cancel()
 			readers.Wait()
-			if err := s.Err(); !errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), "backup") {
-				t.Errorf("error %v, want ErrDamaged, and what to do", err)
-			}
+			err = s.Err()
+			assert.True(t, errors.Is(err, checkpoint.ErrDamaged) && strings.Contains(err.Error(), "backup"), err, "want ErrDamaged, and what to do")
 			assert.ErrorIs(t, s.Commit(t.Context(), more(t)), checkpoint.ErrDamaged, "written")
-			if _, err := s.Read(t.Context(), 0, checkpoint.Batch{}); !errors.Is(err, checkpoint.ErrDamaged) {
-				t.Errorf("read: %v", err)
-			}
+			_, err = s.Read(t.Context(), 0, checkpoint.Batch{})
+			assert.ErrorIs(t, err, checkpoint.ErrDamaged, "read")
 			assert.ErrorIs(t, s.WaitCommands(t.Context(), 1000), checkpoint.ErrDamaged, "waited for commands")
 			require.NoError(t, s.Close())
 		})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -57,8 +58,7 @@ func TestClockThatIsSetIsNoticedWhileNothingIsWritten(t *testing.T) {
 		crashed, err := copyOpenFile(path)
 		require.NoError(t, err)
 		stats, err := open(t, crashed, o).Stats(t.Context())
-		if want := begun.Add(1000 * time.Hour); err != nil || !stats.Sinks["a"].Oldest.Equal(want) {
-			t.Errorf("after a crash: %+v, %v, want an event of %v", stats.Sinks["a"], err, want)
-		}
+		want := begun.Add(1000 * time.Hour)
+		assert.True(t, err == nil && stats.Sinks["a"].Oldest.Equal(want), "after a crash", stats.Sinks, err, "want an event of", want)
 	})
 }

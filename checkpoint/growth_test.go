@@ -99,9 +99,8 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 				at := time.UnixMilli(now.Add((8 * 24 * time.Hour).Milliseconds()))
 				require.NoError(t, cycle(ctx, s, c, n, at))
 				var err error
-				if position, err = s.Position(ctx, source); err != nil {
-					t.Fatal(err)
-				}
+				position, err = s.Position(ctx, source)
+				require.NoError(t, err)
 				if n%4 != 0 {
 					continue
 				}

@@ -132,16 +132,12 @@ func TestALogThatIsLostEndsTheStore(t *testing.T) {
 			}
 			records := len(log.after(0))
 			log.fail(nil, false)
-			if err := s.Commit(t.Context(), more(t)); !errors.Is(err, c.err) {
-				t.Errorf("a later commit: %v, want %v", err, c.err)
-			}
-			if _, err := s.Read(t.Context(), 0, checkpoint.Batch{}); !errors.Is(err, c.err) {
-				t.Errorf("a later read: %v, want %v", err, c.err)
-			}
+			assert.ErrorIs(t, s.Commit(t.Context(), more(t)), c.err, "a later commit")
+			_, err = s.Read(t.Context(), 0, checkpoint.Batch{})
+			assert.ErrorIs(t, err, c.err, "a later read")
 			require.NoError(t, s.Close())
-			if got := len(log.after(0)); got != records {
-				t.Errorf("%d records were appended later", got-records)
-			}
+			got := len(log.after(0))
+			assert.Equal(t, got, records, got-records, "records were appended later")
 
 			r := openReplica(t, path)
 			assert.True(t, bytes.Equal(dumped(t, r), before), "the file is not what it was before")
@@ -157,9 +153,8 @@ func TestARecordIsInTheLogBeforeItCanBeRead(t *testing.T) {
 	var s *checkpoint.Store
 	appending := func(record []byte) (checkpoint.Point, error) {
 		if s != nil {
-			if position, err := s.Position(t.Context(), source); err != nil || position != nil {
-				t.Errorf("position %q, %v while it is appended", position, err)
-			}
+			position, err := s.Position(t.Context(), source)
+			assert.True(t, err == nil && position == nil, "position", string(position), err, "while it is appended")
 		}
 		return log.Append(record)
 	}
@@ -182,9 +177,8 @@ func TestWithoutAChangeNothingIsAppended(t *testing.T) {
 	c.Expect = []byte("wrong")
 	assert.ErrorIs(t, s.Commit(ctx, c), checkpoint.ErrFenced)
 	assert.NoError(t, s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "b": {}}))
-	if got := len(log.after(0)); got != records {
-		t.Errorf("%d records were appended", got-records)
-	}
+	got := len(log.after(0))
+	assert.Equal(t, got, records, got-records, "records were appended")
 }
 
 func TestAnIdleStoreRenewsTheLog(t *testing.T) {
@@ -212,9 +206,7 @@ func TestAnIdleStoreRenewsTheLog(t *testing.T) {
 		sleep(200 * time.Millisecond)
 		want(8)
 		for i, record := range log.after(0) {
-			if empty := i != 6; empty != (len(record) == 0) {
-				t.Errorf("record %d has %d bytes", i, len(record))
-			}
+			assert.Equal(t, i != 6, (len(record) == 0), "record", i, "has", len(record), "bytes")
 		}
 		require.NoError(t, s.Close())
 		sleep(time.Minute)
@@ -245,12 +237,10 @@ func TestACopyThatIsRemovedWhileItIsOpenIsNotSaved(t *testing.T) {
 	if err := s.Commit(t.Context(), more(t)); !errors.Is(err, checkpoint.ErrLost) || !hasFailed(s) {
 		t.Errorf("%v, failed %t", err, hasFailed(s))
 	}
-	if files, _ := os.ReadDir(filepath.Dir(path)); len(files) != 0 {
-		t.Errorf("%v", files)
-	}
-	if _, err := checkpoint.Open(path, checkpoint.Options{Log: log}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a store began without what the log holds: %v", err)
-	}
+	files, _ := os.ReadDir(filepath.Dir(path))
+	assert.Equal(t, len(files), 0, files)
+	_, err := checkpoint.Open(path, checkpoint.Options{Log: log})
+	assert.ErrorIs(t, err, os.ErrNotExist, "a store began without what the log holds")
 }
 
 func TestAChangeThatIsTooLargeForTheLogIsRefused(t *testing.T) {
@@ -261,9 +251,8 @@ func TestAChangeThatIsTooLargeForTheLogIsRefused(t *testing.T) {
 	if err := s.Commit(t.Context(), more(t)); err == nil || !strings.Contains(err.Error(), "600") || hasFailed(s) {
 		t.Errorf("%v, failed %t", err, hasFailed(s))
 	}
-	if got := len(log.after(0)); got != records || !bytes.Equal(dumped(t, s), before) {
-		t.Errorf("%d records, want %d, or the state was changed", got, records)
-	}
+	got := len(log.after(0))
+	assert.True(t, got == records && bytes.Equal(dumped(t, s), before), got, "records, want", records, "or the state was changed")
 	small := checkpoint.Commit{Source: source, Expect: []byte("p"), Position: []byte("q")}
 	assert.NoError(t, s.Commit(t.Context(), small))
 }
@@ -290,9 +279,8 @@ func TestOnlyTheBeginningOfACopyIsSynced(t *testing.T) {
 		require.NoError(t, r.Apply([][]byte{nil}, checkpoint.Point{Offset: r.At().Offset + 1}))
 		assert.Equal(t, r.Synced(), synced, "call", i+1, "of Apply is synced")
 	}
-	if err := r.Close(); err != nil || !r.Synced() {
-		t.Errorf("a replica that is closed is not synced, %v", err)
-	}
+	err := r.Close()
+	assert.True(t, err == nil && r.Synced(), "a replica that is closed is not synced", err)
 	alone := open(t, statePath(t), checkpoint.Options{})
 	fill(t, alone)
 	wantSynced(alone, true, true, true, true)

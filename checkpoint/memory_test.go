@@ -58,9 +58,7 @@ func readFiled(t rapid.TB, path string) (f filed) {
 // check checks that every known entry is in the queue once, and nothing else.
 func (f filed) check(t rapid.TB) {
 	t.Helper()
-	if f.queued != f.known || len(f.wrong) > 0 {
-		t.Fatalf("%d known entries, %d in the queue: %v", f.known, f.queued, f.wrong[:min(5, len(f.wrong))])
-	}
+	require.True(t, f.queued == f.known && len(f.wrong) == 0, f.known, "known entries", f.queued, "in the queue", f.wrong)
 }
 
 func TestEveryKnownEntryIsInTheQueueOnce(t *testing.T) {
@@ -151,9 +149,8 @@ func TestWhatAnEarlierVersionLeftIsForgottenWithTime(t *testing.T) {
 	must(s.Commit(ctx, next))
 	must(s.Close())
 	fileAsBefore(t, path, versions)
-	if f := readFiled(t, path); f.known != entries || f.queued != entries*(versions+1) {
-		t.Fatalf("%d known entries, %d in the queue", f.known, f.queued)
-	}
+	f := readFiled(t, path)
+	require.True(t, f.known == entries && f.queued == entries*(versions+1), f.known, "known entries", f.queued, "in the queue")
 	s = open(t, path, checkpoint.Options{})
 	for range 1 + entries*versions/64 { // a commit forgets 64 entries
 		must(s.Commit(ctx, checkpoint.Commit{Source: source, Expect: []byte("p"), Position: []byte("p"), ForgetBefore: 1_000_000}))
@@ -163,7 +160,6 @@ func TestWhatAnEarlierVersionLeftIsForgottenWithTime(t *testing.T) {
 		assert.Equal(t, string(got[0]), "v", e.Key, "is known as")
 	}
 	must(s.Close())
-	if f := readFiled(t, path); f.known != entries || f.queued != entries {
-		t.Errorf("%d known entries, %d in the queue", f.known, f.queued)
-	}
+	f = readFiled(t, path)
+	assert.True(t, f.known == entries && f.queued == entries, f.known, "known entries", f.queued, "in the queue")
 }

@@ -44,9 +44,8 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 	})
 	t.Run("a migrated file is not migrated again, and no other file is beside it", func(t *testing.T) {
 		open(t, path, checkpoint.Options{}).Close()
-		if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 4 {
-			t.Errorf("%v, want the state and three copies", names)
-		}
+		names, _ := os.ReadDir(filepath.Dir(path))
+		assert.Equal(t, len(names), 4, names)
 	})
 	for _, layout := range []int{2, 3, 4} {
 		t.Run(fmt.Sprintf("a file of layout %d is migrated with its queues", layout), func(t *testing.T) {
@@ -56,9 +55,8 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 			assert.Equal(t, s.Kept(), fmt.Sprintf("%s.v%d.bak", path, layout), "it reports the copy")
 			wantFilled(t, s)
 			wantQueued(t, s)
-			if _, err := s.Replay(ctx, "a", checkpoint.Period{Since: time.Unix(6, 0)}); err != nil {
-				t.Error(err)
-			}
+			_, err := s.Replay(ctx, "a", checkpoint.Period{Since: time.Unix(6, 0)})
+			assert.NoError(t, err)
 			var queued []uint64
 			next, err := s.Redeliver(ctx, "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{})
 			for _, r := range next.Records {
@@ -66,9 +64,8 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 			}
 			assert.NoError(t, err)
 			assert.EqualSlices(t, queued, []uint64{0, 6, 7, 7}, "queued")
-			if _, err := s.Accept(ctx, []checkpoint.Command{{Appliance: "hq", Body: []byte("{}")}}); err != nil {
-				t.Error(err)
-			}
+			_, err = s.Accept(ctx, []checkpoint.Command{{Appliance: "hq", Body: []byte("{}")}})
+			assert.NoError(t, err)
 			require.NoError(t, s.Close())
 			wantCopy(fmt.Sprintf("%s.v%d.bak", path, layout))
 		})
@@ -81,8 +78,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 		assert.Empty(t, require.Value(s.Redeliver(ctx, "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{}))(t).Records)
 		assert.Empty(t, require.Value(s.Commands(ctx, checkpoint.CommandFilter{}, 0, 10))(t))
 		require.NoError(t, s.Close())
-		if after, _ := os.ReadFile(path); !bytes.Equal(after, old) {
-			t.Error("the file was changed")
-		}
+		after, _ := os.ReadFile(path)
+		assert.True(t, bytes.Equal(after, old), "the file was changed")
 	})
 }

@@ -101,20 +101,14 @@ func wantFilled(t *testing.T, s *checkpoint.Store) {
 	t.Helper()
 	ctx := t.Context()
 	stats, err := s.Stats(ctx)
-	if err != nil || stats.First != 1 || stats.Last != 61 || stats.Sinks["a"].LagEvents != 54 || stats.Sinks["b"].LagEvents != 61 {
-		t.Errorf("%+v, %v", stats, err)
-	}
+	assert.True(t, err == nil && stats.First == 1 && stats.Last == 61 && stats.Sinks["a"].LagEvents == 54 && stats.Sinks["b"].LagEvents == 61, stats, err)
 	want := checkpoint.DeadStats{Count: 1, Bytes: 2}
 	assert.Equal(t, stats.DeadLetters[checkpoint.SourceOwner(source)], want, "dead letters")
 	records, err := s.Read(ctx, 60, checkpoint.Batch{})
-	if err != nil || len(records) != 1 || records[0].Event.ID != "large" {
-		t.Errorf("the last event: %v, %v", records, err)
-	}
+	assert.True(t, err == nil && len(records) == 1 && records[0].Event.ID == "large", "the last event", records, err)
 	assert.Equal(t, string(require.Value(s.Position(ctx, source))(t)), "p", "position")
 	known, err := s.Recall(ctx, source, []string{"0", "1", "599"})
-	if err != nil || known[0] != nil || string(known[1]) != "value" || string(known[2]) != "value" {
-		t.Errorf("known %q, %v", known, err)
-	}
+	assert.True(t, err == nil && known[0] == nil && string(known[1]) == "value" && string(known[2]) == "value", "known", known, err)
 }
 
 func TestFileOfLayout5IsRead(t *testing.T) {
@@ -124,34 +118,26 @@ func TestFileOfLayout5IsRead(t *testing.T) {
 	wantFilled(t, s)
 	wantQueued(t, s)
 	stats, err := s.Stats(t.Context())
-	if want := (checkpoint.CommandStats{Pending: 1, Done: 1}); err != nil || stats.Layout != 5 || stats.Commands != want {
-		t.Errorf("%+v, %v, want two commands", stats, err)
-	}
-	if again, err := s.Accept(t.Context(), []checkpoint.Command{{Key: "k", Appliance: "hq", Body: []byte("{}")}}); err != nil || !again[0].Duplicate {
-		t.Errorf("%+v, %v, want a known key", again, err)
-	}
+	want := (checkpoint.CommandStats{Pending: 1, Done: 1})
+	assert.True(t, err == nil && stats.Layout == 5 && stats.Commands == want, stats, err, "want two commands")
+	again, err := s.Accept(t.Context(), []checkpoint.Command{{Key: "k", Appliance: "hq", Body: []byte("{}")}})
+	assert.True(t, err == nil && again[0].Duplicate, again, err, "want a known key")
 	parked, err := s.Parked(t.Context(), "a", []uint64{1}, checkpoint.Batch{})
-	if err != nil || len(parked) != 1 || parked[0].Seq != 7 || parked[0].Order != "k" || parked[0].Failures != 2 || stats.Sinks["a"].Parked != 1 {
-		t.Errorf("%+v, %v, want event 7 parked", parked, err)
-	}
+	assert.True(t, err == nil && len(parked) == 1 && parked[0].Seq == 7 && parked[0].Order == "k" && parked[0].Failures == 2 && stats.Sinks["a"].Parked == 1, parked, err)
 	assert.Equal(t, string(require.Value(s.RecallSink(t.Context(), "a", []string{"m"}))(t)[0]), "message", "a remembers")
 	assert.Equal(t, len(require.Value(s.Expected(t.Context(), "hq"))(t)), 1)
-	if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 1 {
-		t.Errorf("%v are beside the state, want nothing", names)
-	}
+	names, _ := os.ReadDir(filepath.Dir(path))
+	assert.Equal(t, len(names), 1, names, "are beside the state")
 }
 
 // wantQueued checks the queues that fill wrote, which layouts from 2 on hold.
 func wantQueued(t *testing.T, s *checkpoint.Store) {
 	t.Helper()
 	stats, err := s.Stats(t.Context())
-	if got := stats.Sinks["a"]; err != nil || got.Queued != 3 || got.Skipped != 0 {
-		t.Errorf("%+v, %v, want 3 events queued", got, err)
-	}
+	got := stats.Sinks["a"]
+	assert.True(t, err == nil && got.Queued == 3 && got.Skipped == 0, got, err, "want 3 events queued")
 	next, err := s.Redeliver(t.Context(), "a", checkpoint.RedeliveryOffset{}, checkpoint.Batch{})
-	if err != nil || len(next.Records) != 3 || next.Records[0].Key != "e" || next.Records[1].Seq != 6 {
-		t.Errorf("%+v, %v, want the dead letter, and events 6 and 7", next.Records, err)
-	}
+	assert.True(t, err == nil && len(next.Records) == 3 && next.Records[0].Key == "e" && next.Records[1].Seq == 6, next.Records, err)
 }
 
 // use calls methods that read and write all of a state. They may fail, but must return.
@@ -198,13 +184,9 @@ func openDamaged(t testing.TB, content []byte) error {
 		assert.NoError(t, s.Close(), "close")
 		return nil
 	}
-	if !errors.Is(err, checkpoint.ErrDamaged) && !errors.Is(err, checkpoint.ErrNewer) {
-		t.Errorf("error %v, want ErrDamaged", err)
-	}
+	assert.True(t, errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrNewer), err, "want ErrDamaged")
 	after, readErr := os.ReadFile(path)
-	if readErr != nil || !bytes.Equal(after, content) {
-		t.Errorf("the damaged file was changed (%v)", readErr)
-	}
+	assert.True(t, readErr == nil && bytes.Equal(after, content), "the damaged file was changed", readErr)
 	return err
 }
 
@@ -238,9 +220,7 @@ func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := openDamaged(t, content)
-			if err == nil {
-				t.Fatal("opened, want an error")
-			}
+			require.True(t, err != nil, "opened, want an")
 			assert.Contains(t, err.Error(), "backup", err, "does not say what to do")
 		})
 	}
@@ -257,12 +237,10 @@ func TestForeignFileIsRefused(t *testing.T) {
 		}), db.Close())
 	}
 	require.NoError(t, err)
-	if _, err := checkpoint.Open(path, checkpoint.Options{}); !errors.Is(err, checkpoint.ErrDamaged) {
-		t.Errorf("error %v, want ErrDamaged", err)
-	}
-	if _, err := checkpoint.Open(t.TempDir(), checkpoint.Options{}); err == nil {
-		t.Error("a folder was opened")
-	}
+	_, err = checkpoint.Open(path, checkpoint.Options{})
+	assert.ErrorIs(t, err, checkpoint.ErrDamaged)
+	_, err = checkpoint.Open(t.TempDir(), checkpoint.Options{})
+	assert.Error(t, err, "a folder was opened")
 }
 
 // edit changes a closed state without the store. A bucket may be in another one: outer/inner.
@@ -319,12 +297,10 @@ func TestContentThatDoesNotFitIsRefused(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, whole, 0o600)) // the same file, which its mark identifies
 			edit(t, path, test.bucket, test.key, test.value)
 			before, _ := os.ReadFile(path)
-			if _, err := checkpoint.Open(path, checkpoint.Options{}); !errors.Is(err, test.want) {
-				t.Errorf("error %v, want %v", err, test.want)
-			}
-			if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
-				t.Error("the file was changed")
-			}
+			_, err := checkpoint.Open(path, checkpoint.Options{})
+			assert.ErrorIs(t, err, test.want)
+			after, _ := os.ReadFile(path)
+			assert.True(t, bytes.Equal(before, after), "the file was changed")
 		})
 	}
 }
@@ -338,12 +314,9 @@ func TestLockedFile(t *testing.T) {
 		require.ErrorIs(t, err, checkpoint.ErrLocked, "after")
 		require.True(t, time.Since(begun) == 0, time.Since(begun))
 		_, err = checkpoint.Open(path, checkpoint.Options{})
-		if took := time.Since(begun); !errors.Is(err, checkpoint.ErrLocked) || took > time.Second || took < 900*time.Millisecond {
-			t.Fatalf("error %v after %v, want ErrLocked after a second", err, took)
-		}
-		if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "stop that one") {
-			t.Errorf("%v: does not say what to do", err)
-		}
+		took := time.Since(begun)
+		require.True(t, errors.Is(err, checkpoint.ErrLocked) && took <= time.Second && took >= 900*time.Millisecond, err, took, "want ErrLocked after a second")
+		assert.True(t, strings.Contains(err.Error(), path) && strings.Contains(err.Error(), "stop that one"), err, "does not say what to do")
 		require.NoError(t, first.Close())
 		open(t, path, checkpoint.Options{})
 	})
@@ -360,14 +333,11 @@ func TestFileIsReadableByItsOwnerAlone(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o664))
 	open(t, path, checkpoint.Options{}).Close()
 	assert.Equal(t, mode(path), 0o600, "an old file has mode")
-	if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 1 {
-		t.Errorf("%v are beside the state, want nothing", names)
-	}
+	names, _ := os.ReadDir(filepath.Dir(path))
+	assert.Equal(t, len(names), 1, names, "are beside the state")
 }
 
 func TestMissingFolderIsAnErrorThatIsNoDamage(t *testing.T) {
 	_, err := checkpoint.Open(filepath.Join(t.TempDir(), "none", "state.db"), checkpoint.Options{})
-	if !errors.Is(err, os.ErrNotExist) || errors.Is(err, checkpoint.ErrDamaged) {
-		t.Errorf("error %v, want that the folder does not exist", err)
-	}
+	assert.True(t, errors.Is(err, os.ErrNotExist) && !errors.Is(err, checkpoint.ErrDamaged), err, "want that the folder does not exist")
 }

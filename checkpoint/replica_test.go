@@ -122,19 +122,15 @@ func TestAReplicaThatWasNotRestoredCompletelyIsDamaged(t *testing.T) {
 		pieces++
 		return r.Apply([][]byte{record}, checkpoint.Point{})
 	})
-	if err := errors.Join(err, r.Close()); err != nil || pieces < 10 {
-		t.Fatalf("%d pieces, %v", pieces, err)
-	}
-	if _, err := checkpoint.OpenReplica(path, 0); !errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), "Delete it") {
-		t.Errorf("%v, want ErrDamaged", err)
-	}
-	if _, err := checkpoint.Open(path, checkpoint.Options{Log: log}); !errors.Is(err, checkpoint.ErrDamaged) {
-		t.Errorf("%v, want ErrDamaged", err)
-	}
+	err = errors.Join(err, r.Close())
+	require.True(t, err == nil && pieces >= 10, pieces, "pieces", err)
+	_, err = checkpoint.OpenReplica(path, 0)
+	assert.True(t, errors.Is(err, checkpoint.ErrDamaged) && strings.Contains(err.Error(), "Delete it"), err, "want ErrDamaged")
+	_, err = checkpoint.Open(path, checkpoint.Options{Log: log})
+	assert.ErrorIs(t, err, checkpoint.ErrDamaged)
 	assert.ErrorIs(t, checkpoint.Detach(path), checkpoint.ErrDamaged, "detached")
-	if _, err := open(t, path, checkpoint.Options{ReadOnly: true}).Dump(t.Context(), 1, nil); !errors.Is(err, checkpoint.ErrDamaged) {
-		t.Errorf("a dump of it: %v, want ErrDamaged", err)
-	}
+	_, err = open(t, path, checkpoint.Options{ReadOnly: true}).Dump(t.Context(), 1, nil)
+	assert.ErrorIs(t, err, checkpoint.ErrDamaged, "a dump of it")
 }
 
 func TestAFileIsACopyOfALogOrNot(t *testing.T) {
@@ -159,9 +155,8 @@ func TestAFileIsACopyOfALogOrNot(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := open(); err == nil || errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), "cluster") {
-				t.Errorf("%v, want an error that names the cluster", err)
-			}
+			err := open()
+			assert.True(t, err != nil && !errors.Is(err, checkpoint.ErrDamaged) && strings.Contains(err.Error(), "cluster"), err, "want an error that names the cluster")
 		})
 	}
 	for path, want := range map[string]uint64{copied: uint64(len(log.after(0))), alone: 0} {
@@ -188,16 +183,13 @@ func TestDetach(t *testing.T) {
 	for name, copied := range map[string]string{"a backup": backup, "a copy that was closed": path} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, checkpoint.Detach(copied))
-			if err := checkpoint.Detach(copied); err == nil || errors.Is(err, checkpoint.ErrDamaged) {
-				t.Errorf("the state of a single process was detached: %v", err)
-			}
-			if _, err := checkpoint.OpenReplica(copied, 0); err == nil || errors.Is(err, checkpoint.ErrDamaged) {
-				t.Errorf("it still is a copy: %v", err)
-			}
+			err := checkpoint.Detach(copied)
+			assert.True(t, err != nil && !errors.Is(err, checkpoint.ErrDamaged), "the state of a single process was detached", err)
+			_, err = checkpoint.OpenReplica(copied, 0)
+			assert.True(t, err != nil && !errors.Is(err, checkpoint.ErrDamaged), "it still is a copy", err)
 			single := open(t, copied, checkpoint.Options{})
-			if at, err := single.Dump(t.Context(), 1<<20, func([]byte) error { return nil }); err != nil || at != (checkpoint.Point{}) {
-				t.Errorf("it is at %+v of a log, %v", at, err)
-			}
+			at, err := single.Dump(t.Context(), 1<<20, func([]byte) error { return nil })
+			assert.True(t, err == nil && at == (checkpoint.Point{}), "it is at", at, "of a log", err)
 			assert.True(t, bytes.Equal(dumped(t, single), want), "its contents changed")
 			c := more(t)
 			c.Expect = c.Position
@@ -240,9 +232,7 @@ func TestAReplicaIsDumpedWhileItFollows(t *testing.T) {
 			<-applied
 			return nil
 		})
-		if err != nil || at.Offset != uint64(len(log.after(0)))-1 || !bytes.Equal(all, first) {
-			t.Errorf("offset %d, %v, or another state", at.Offset, err)
-		}
+		assert.True(t, err == nil && at.Offset == uint64(len(log.after(0)))-1 && bytes.Equal(all, first), "offset", at.Offset, err, "or another state")
 	})
 	<-yielding
 	assert.NoError(t, s.Commit(t.Context(), more(t)))
@@ -316,7 +306,5 @@ func TestAFileTornByAPowerFailureIsNeverTrusted(t *testing.T) {
 		require.NoError(t, err, "offset", at.Offset)
 		require.True(t, bytes.Equal(all, states[at.Offset]), "offset", at.Offset)
 	})
-	if torn == 0 {
-		t.Error("no mixture was torn")
-	}
+	assert.True(t, torn != 0, "no mixture was torn")
 }

@@ -17,9 +17,8 @@ import (
 // A search in steps of any size finds the events that begin as requested, newest first.
 func TestSearchOfTheJournalFindsAllInSteps(t *testing.T) {
 	s := open(t, statePath(t), checkpoint.Options{Limits: checkpoint.Limits{Retain: time.Hour}})
-	if found, err := s.SearchJournal(t.Context(), 0, checkpoint.Search{}); err != nil || !found.Whole || found.First != 0 {
-		t.Fatalf("an empty journal: %+v, %v", found, err)
-	}
+	found, err := s.SearchJournal(t.Context(), 0, checkpoint.Search{})
+	require.True(t, err == nil && found.Whole && found.First == 0, "an empty journal", found, err)
 	now := time.Now().Truncate(time.Millisecond)
 	c := checkpoint.Commit{Source: source, Position: []byte("p")}
 	const count = 300
@@ -49,23 +48,17 @@ func TestSearchOfTheJournalFindsAllInSteps(t *testing.T) {
 		}
 		for before := begin; ; {
 			found := require.Value(s.SearchJournal(t.Context(), before, by))(rt)
-			if by.Found.MaxEvents > 0 && len(found.Records) > by.Found.MaxEvents {
-				rt.Fatalf("%d events of %+v", len(found.Records), by)
-			}
+			require.True(rt, by.Found.MaxEvents <= 0 || len(found.Records) <= by.Found.MaxEvents, len(found.Records), "events of", by)
 			for _, r := range found.Records {
 				got = append(got, r.Seq)
 			}
-			if found.First > 0 && !found.Recorded.Equal(now.Add(time.Duration(found.First)*time.Millisecond-time.Second)) {
-				rt.Fatalf("event %d was recorded at %s", found.First, found.Recorded)
-			}
+			require.True(rt, found.First <= 0 || found.Recorded.Equal(now.Add(time.Duration(found.First)*time.Millisecond-time.Second)), found.First, found.Recorded)
 			if found.Whole {
 				break
 			}
 			before = found.First
 		}
-		if !slices.Equal(got, want) {
-			rt.Fatalf("%d, want %d", got, want)
-		}
+		require.True(rt, slices.Equal(got, want), got, want)
 	})
 }
 
@@ -87,36 +80,27 @@ func TestDeliveriesOfEvents(t *testing.T) {
 	}
 	require.NoError(t, s.CommitDelivery(ctx, d))
 	require.Equal(t, require.Value(s.Requeue(ctx, "lake", []string{checkpoint.DeadKey(2)}))(t), 1)
-	if r, err := s.Replay(ctx, "lake", checkpoint.Period{Since: c.Events[5].RecordedTime}); err != nil || r != (checkpoint.Range{First: 6, Last: 6}) {
-		t.Fatal(r, err)
-	}
+	r, err := s.Replay(ctx, "lake", checkpoint.Period{Since: c.Events[5].RecordedTime})
+	require.True(t, err == nil && r == (checkpoint.Range{First: 6, Last: 6}), r, err)
 	all, err := s.Deliveries(ctx, "lake", []uint64{8, 7, 6, 5, 4, 3, 2, 1, 100})
 	require.NoError(t, err)
 	const pending, done, dead, queued = "pending", "done", "dead", "queued"
 	for i, want := range []string{pending, pending, queued, done, done, dead, queued, dead, pending} {
 		d := all[i]
-		if d.Past != (want != pending) || (d.Dead != nil && d.Dead.Reason == "422") != (want == dead) || d.Queued != (want == queued) || d.Parked {
-			t.Errorf("%d: %+v, want %s", i, d, want)
-		}
+		assert.True(t, d.Past == (want != pending) && (d.Dead != nil && d.Dead.Reason == "422") == (want == dead) && d.Queued == (want == queued) && !d.Parked, i, d, want)
 	}
-	if _, err := s.Deliveries(ctx, "nowhere", []uint64{1}); err == nil {
-		t.Error("a sink that was never configured has deliveries")
-	}
+	_, err = s.Deliveries(ctx, "nowhere", []uint64{1})
+	assert.Error(t, err, "a sink that was never configured has deliveries")
 
 	by := checkpoint.Search{Prefixes: [][]byte{transform.Beginning("4711-3")}, MaxBytes: 1}
 	found, err := s.SearchDead(ctx, checkpoint.SinkOwner("lake"), "", by)
-	if err != nil || len(found.DeadLetters) != 0 || found.Next != checkpoint.DeadKey(1) {
-		t.Fatalf("%+v, %v", found, err)
-	}
+	require.True(t, err == nil && len(found.DeadLetters) == 0 && found.Next == checkpoint.DeadKey(1), found, err)
 	found, err = s.SearchDead(ctx, checkpoint.SinkOwner("lake"), found.Next, by)
-	if err != nil || len(found.DeadLetters) != 1 || found.Next != "" || found.DeadLetters[0].Key != checkpoint.DeadKey(3) {
-		t.Fatalf("%+v, %v", found, err)
-	}
+	require.True(t, err == nil && len(found.DeadLetters) == 1 && found.Next == "" && found.DeadLetters[0].Key == checkpoint.DeadKey(3), found, err)
 	assert.Equal(t, require.Value(checkpoint.SeqOfDeadKey(found.DeadLetters[0].Key))(t), 3)
 	for _, key := range []string{"", "3", "x", "0000000000000000000x", "-0000000000000000003"} {
-		if seq, err := checkpoint.SeqOfDeadKey(key); err == nil {
-			t.Errorf("%q is taken for the key of event %d", key, seq)
-		}
+		seq, err := checkpoint.SeqOfDeadKey(key)
+		assert.Error(t, err, key, "is taken for the key of event", seq)
 	}
 }
 
@@ -126,9 +110,7 @@ func TestLastCommandsOfAnAppliance(t *testing.T) {
 	for n := range 20 {
 		commands = append(commands, checkpoint.Command{Appliance: []string{"hq", "dc"}[n%2], Subject: fmt.Sprint("T-", n%4), Body: []byte("{}")})
 	}
-	if _, err := s.Accept(t.Context(), commands); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(s.Accept(t.Context(), commands))(t)
 	for _, c := range []struct {
 		name         string
 		among, limit int

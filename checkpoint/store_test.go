@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -82,7 +83,6 @@ func TestRaisedLimitsGiveSpaceAtOnce(t *testing.T) {
 	}
 	s.SetLimits(checkpoint.Limits{MaxBytes: 1 << 20})
 	require.NoError(t, <-done)
-	if stats, err := s.Stats(ctx); err != nil || stats.MaxBytes != 1<<20 || stats.Events != 2 {
-		t.Errorf("%+v, %v", stats, err)
-	}
+	stats, err := s.Stats(ctx)
+	assert.True(t, err == nil && stats.MaxBytes == 1<<20 && stats.Events == 2, stats, err)
 }

@@ -1,7 +1,6 @@
 package checkpoint_test
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -41,9 +40,7 @@ func (s *state) wantCommands(f checkpoint.CommandFilter, ids ...uint64) {
 	for _, c := range listed {
 		got = append(got, c.ID)
 	}
-	if err != nil || !slices.Equal(got, ids) {
-		s.t.Errorf("%+v selects %v, %v, want %v", f, got, err, ids)
-	}
+	assert.True(s.t, err == nil && slices.Equal(got, ids), f, "selects", got, err, ids)
 }
 
 func (b backend) testCommands(t *testing.T) {
@@ -58,9 +55,8 @@ func (b backend) testCommands(t *testing.T) {
 			ID: 3, State: checkpoint.CommandApplied, Done: noon.Add(time.Minute), Events: []transform.Event{applied},
 			Expect: []checkpoint.Entry{{Key: "7", Value: []byte("what we wrote"), At: 5}},
 		}))
-		if got := s.read(0); len(got) != 2 || got[1].Event.ID != "applied" {
-			t.Errorf("%d events in the journal", len(got))
-		}
+		got := s.read(0)
+		assert.True(t, len(got) == 2 && got[1].Event.ID == "applied", len(got), "events in the journal")
 	})
 	t.Run("expected changes are kept until they are dropped, or old", func(t *testing.T) {
 		s.must(s.Note(t.Context(), 1, []byte("begun"), []checkpoint.Entry{
@@ -86,13 +82,10 @@ func (b backend) testCommands(t *testing.T) {
 		for _, c := range []checkpoint.Command{
 			{Body: []byte("{}")}, {Appliance: "hq"}, {Appliance: "hq", Body: []byte("{}"), Subject: strings.Repeat("x", 40_000)},
 		} {
-			if _, err := s.Accept(t.Context(), []checkpoint.Command{commandFor("hq", "", "x"), c}); err == nil {
-				t.Errorf("%.60v is accepted", c)
-			}
+			_, err := s.Accept(t.Context(), []checkpoint.Command{commandFor("hq", "", "x"), c})
+			assert.Error(t, err, c, "is accepted")
 		}
-		if err := s.Finish(t.Context(), checkpoint.Outcome{ID: 2, State: checkpoint.CommandPending}); err == nil {
-			t.Error("a command was finished as pending")
-		}
+		assert.Error(t, s.Finish(t.Context(), checkpoint.Outcome{ID: 2, State: checkpoint.CommandPending}), "a command was finished as pending")
 		s.wantCommands(checkpoint.CommandFilter{}, 1, 2, 3)
 	})
 	t.Run("done ones are forgotten in time", func(t *testing.T) {
@@ -153,12 +146,10 @@ func (b backend) testCommandSpace(t *testing.T) {
 	}
 	many[0].Key = "known"
 	s.accept(many...)
-	if _, err := s.Accept(t.Context(), []checkpoint.Command{commandFor("lab", "", "y")}); !errors.Is(err, checkpoint.ErrCommandsFull) {
-		t.Errorf("%v, want ErrCommandsFull", err)
-	}
-	if got := s.accept(many[0]); !got[0].Duplicate {
-		t.Error("a known command needs no space")
-	}
+	_, err := s.Accept(t.Context(), []checkpoint.Command{commandFor("lab", "", "y")})
+	assert.ErrorIs(t, err, checkpoint.ErrCommandsFull)
+	got := s.accept(many[0])
+	assert.True(t, got[0].Duplicate, "a known command needs no space")
 	s.must(s.Finish(t.Context(), checkpoint.Outcome{ID: 1, State: checkpoint.CommandApplied, Done: noon}))
 	s.accept(commandFor("lab", "twice", "y"), commandFor("lab", "twice", "y"))
 }
@@ -224,9 +215,7 @@ func (b backend) testCommandProperties(t *testing.T) {
 				err := s.RetryCommand(t.Context(), n)
 				command := m.commands[n]
 				if command.State != checkpoint.CommandRejected {
-					if err == nil {
-						rt.Fatal("it was retried")
-					}
+					require.True(rt, err != nil, "it was retried")
 					return
 				}
 				s.must(err)
@@ -249,9 +238,8 @@ func (b backend) testCommandProperties(t *testing.T) {
 				n := id.Draw(rt, "id")
 				dropped, err := s.DropCommands(t.Context(), []uint64{n})
 				s.must(err)
-				if _, there := m.commands[n]; there != (dropped == 1) {
-					rt.Fatalf("%d dropped", dropped)
-				}
+				_, there := m.commands[n]
+				require.Equal(rt, there, dropped == 1, dropped, "dropped")
 				delete(m.keys, m.commands[n].Key)
 				delete(m.commands, n)
 			},
@@ -276,9 +264,7 @@ func (b backend) testCommandProperties(t *testing.T) {
 				}
 				got, err := s.Commands(t.Context(), f, after, limit)
 				s.must(err)
-				if !reflect.DeepEqual(got, want) {
-					rt.Fatalf("%+v behind %d selects %+v, want %+v", f, after, got, want)
-				}
+				require.True(rt, reflect.DeepEqual(got, want), f, "behind", after, "selects", got, want)
 			},
 			"": func(rt *rapid.T) {
 				listed, err := s.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 1000)
@@ -286,9 +272,8 @@ func (b backend) testCommandProperties(t *testing.T) {
 				require.Equal(rt, len(listed), len(m.commands), "commands")
 				stats := checkpoint.CommandStats{}
 				for _, got := range listed {
-					if want := m.commands[got.ID]; !reflect.DeepEqual(got, want) {
-						rt.Fatalf("%+v, want %+v", got, want)
-					}
+					want := m.commands[got.ID]
+					require.True(rt, reflect.DeepEqual(got, want), got, want)
 					if got.State != checkpoint.CommandPending {
 						stats.Done++
 						continue

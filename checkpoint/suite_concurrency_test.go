@@ -58,9 +58,8 @@ func (b backend) testConcurrency(t *testing.T) {
 				}
 				for i, r := range records {
 					var source, n int
-					if _, err := fmt.Sscanf(r.Event.ID, "%d-%d", &source, &n); err != nil {
-						t.Errorf("%s: event %q", sink, r.Event.ID)
-					}
+					_, err := fmt.Sscanf(r.Event.ID, "%d-%d", &source, &n)
+					assert.NoError(t, err, sink, "event", r.Event.ID)
 					key := fmt.Sprint(source)
 					if r.Seq != cursor+1+uint64(i) || n != next[key] {
 						t.Errorf("%s: event %d is %s, want number %d of its source", sink, r.Seq, r.Event.ID, next[key])

@@ -30,9 +30,8 @@ func (b backend) testForgettingAppliances(t *testing.T) {
 	}
 	forget := func(s *state, want bool) {
 		s.t.Helper()
-		if found, err := s.ForgetAppliance(t.Context(), "hq"); err != nil || found != want {
-			s.t.Errorf("found %v, %v, want %v", found, err, want)
-		}
+		found, err := s.ForgetAppliance(t.Context(), "hq")
+		assert.True(s.t, err == nil && found == want, "found", found, err, want)
 	}
 	remembered := func(s *state, source checkpoint.Source) bool {
 		values, err := s.RecallSink(t.Context(), "a", []string{sourceKey(source, "7")})
@@ -48,9 +47,7 @@ func (b backend) testForgettingAppliances(t *testing.T) {
 		forget(s, true)
 		s.reopen()
 		for _, source := range []checkpoint.Source{detections, audit} {
-			if s.position(source) != nil {
-				t.Errorf("%s has a position", source)
-			}
+			assert.True(t, s.position(source) == nil, source, "has a position")
 			s.wantRecall(source, map[string]string{"7": ""})
 		}
 		assert.False(t, remembered(s, detections), "a sink remembers something of it")
@@ -61,12 +58,9 @@ func (b backend) testForgettingAppliances(t *testing.T) {
 	t.Run("events, dead letters, the position of the events about it, and another appliance stay", func(t *testing.T) {
 		s := known(t)
 		forget(s, true)
-		if got := s.stats(); got.Events != 4 || got.DeadLetters[checkpoint.SourceOwner(detections)].Count != 1 {
-			t.Errorf("%+v, want 4 events and a dead letter of each source", got)
-		}
-		if s.position(own) == nil || s.position(other) == nil || !remembered(s, other) {
-			t.Error("something that does not belong to its streams was dropped")
-		}
+		got := s.stats()
+		assert.True(t, got.Events == 4 && got.DeadLetters[checkpoint.SourceOwner(detections)].Count == 1, got, "want 4 events and a dead letter of each source")
+		assert.True(t, s.position(own) != nil && s.position(other) != nil && remembered(s, other), "something that does not belong to its streams was dropped")
 		s.wantRecall(other, map[string]string{"7": "v"})
 	})
 	t.Run("an unknown appliance is not found", func(t *testing.T) {

@@ -43,9 +43,8 @@ func (b backend) testCursors(t *testing.T) {
 			s.append(event(fmt.Sprint(i), noon.Add(time.Duration(second)*time.Second), 300))
 		}
 		for second, want := range []uint64{1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 6, 7} {
-			if first, err := s.Since(t.Context(), noon.Add(time.Duration(second)*time.Second)); err != nil || first != want {
-				t.Errorf("second %d begins with event %d, %v, want %d", second, first, err, want)
-			}
+			first, err := s.Since(t.Context(), noon.Add(time.Duration(second)*time.Second))
+			assert.True(t, err == nil && first == want, "second", second, "begins with event", first, err, want)
 		}
 		s.configure(map[string]checkpoint.Start{"a": {Since: noon.Add(3 * time.Second)}})
 		equal(t, s.cursor("a"), 1)
@@ -57,9 +56,7 @@ func (b backend) testCursors(t *testing.T) {
 		s.acknowledge("a", 2)
 		for _, to := range []uint64{1, 6} {
 			err := s.CommitDelivery(t.Context(), checkpoint.Delivery{Sink: "a", Expect: 2, Cursor: to})
-			if err == nil || errors.Is(err, checkpoint.ErrFenced) {
-				t.Errorf("to %d: error %v, want a refusal", to, err)
-			}
+			assert.True(t, err != nil && !errors.Is(err, checkpoint.ErrFenced), "to", to, err, "want a refusal")
 		}
 		equal(t, s.cursor("a"), 2)
 	})
@@ -74,9 +71,8 @@ func (b backend) testReading(t *testing.T) {
 		s.wantJournal(0, made...)
 	})
 	t.Run("the end of the context ends it", func(t *testing.T) {
-		if _, err := s.Read(cancelled(t), 0, checkpoint.Batch{}); !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v, want the context's", err)
-		}
+		_, err := s.Read(cancelled(t), 0, checkpoint.Batch{})
+		assert.ErrorIs(t, err, context.Canceled)
 	})
 }
 
@@ -158,13 +154,10 @@ func (b backend) testDead(t *testing.T) {
 	t.Run("a dead letter is returned as it was written", func(t *testing.T) {
 		for _, d := range s.dead(owner) {
 			want := deadLetter(d.Key, string(d.Body))
-			if d.Class != want.Class || d.Reason != want.Reason || !d.Time.Equal(want.Time) {
-				t.Errorf("%+v, want %+v", d, want)
-			}
+			assert.True(t, d.Class == want.Class && d.Reason == want.Reason && d.Time.Equal(want.Time), d, want)
 		}
-		if got := s.dead(owner)[2].Body; string(got) != "line one\nline two" {
-			t.Errorf("body %q", got)
-		}
+		got := s.dead(owner)[2].Body
+		assert.Equal(t, string(got), "line one\nline two", "body")
 	})
 	for name, test := range map[string]struct {
 		after string

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 )
 
 func (b backend) testLag(t *testing.T) {
@@ -63,9 +64,8 @@ func (b backend) testLag(t *testing.T) {
 	})
 	t.Run("an unknown sink has no lag", func(t *testing.T) {
 		s := behind(t)
-		if _, err := s.Over(t.Context(), "c", checkpoint.Budget{}); err == nil {
-			t.Error("no error")
-		}
+		_, err := s.Over(t.Context(), "c", checkpoint.Budget{})
+		assert.Error(t, err, "no")
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 func (b backend) testDroppingDead(t *testing.T) {
@@ -16,13 +18,10 @@ func (b backend) testDroppingDead(t *testing.T) {
 	owner := checkpoint.SinkOwner("a")
 	t.Run("a dead letter is found by its key", func(t *testing.T) {
 		deadLetter, found, err := s.DeadLetterOf(t.Context(), owner, "y")
-		if err != nil || !found || deadLetter.Key != "y" || !bytes.Equal(deadLetter.Body, made[1].Structured()) {
-			t.Errorf("%+v, %v, %v", deadLetter, found, err)
-		}
+		assert.True(t, err == nil && found && deadLetter.Key == "y" && bytes.Equal(deadLetter.Body, made[1].Structured()), deadLetter, found, err)
 		for _, o := range []checkpoint.Owner{owner, checkpoint.SinkOwner("none")} {
-			if _, found, err := s.DeadLetterOf(t.Context(), o, "none"); found || err != nil {
-				t.Errorf("found: %v, %v, want nothing", found, err)
-			}
+			_, found, err := s.DeadLetterOf(t.Context(), o, "none")
+			assert.True(t, !found && err == nil, "found", found, err, "want nothing")
 		}
 	})
 }
@@ -115,21 +114,16 @@ func (b backend) testBackup(t *testing.T) {
 			return err
 		})
 		first := make([]byte, 1)
-		if _, err := io.ReadFull(from, first); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(io.ReadFull(from, first))(t)
 		for range 40 {
 			s.append(events(100, 2000)...) // beyond the mapped part of the file
 		}
-		if _, err := io.Copy(io.Discard, from); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(io.Copy(io.Discard, from))(t)
 		s.must(<-done)
 	})
 	t.Run("the end of the context ends it", func(t *testing.T) {
 		s, _ := b.delivered(t, spacious)
-		if _, err := s.Backup(cancelled(t), io.Discard); err == nil {
-			t.Error("no error")
-		}
+		_, err := s.Backup(cancelled(t), io.Discard)
+		assert.Error(t, err, "no")
 	})
 }

@@ -33,9 +33,7 @@ func (s *state) wantParked(sink, want string) {
 	size := int64(0)
 	for i, p := range events {
 		got = append(got, fmt.Sprintf("%d:%s:%s:%d", p.Number, strings.TrimLeft(p.Key, "0"), p.Order, p.Failures))
-		if p.ParkedHead != heads[i] || p.Event.ID == "" {
-			s.t.Errorf("parked event %+v, want %+v with its event", p, heads[i])
-		}
+		assert.True(s.t, p.ParkedHead == heads[i] && p.Event.ID != "", "parked event", p, heads[i], "with its event")
 		size += int64(len(p.Event.Structured()))
 	}
 	equal(s.t, strings.Join(got, " "), want)
@@ -63,9 +61,7 @@ func (b backend) testParked(t *testing.T) {
 		s.must(err)
 		redelivery, err := s.Parked(t.Context(), "a", []uint64{3}, checkpoint.Batch{})
 		s.must(err)
-		if len(heads) != 1 || !heads[0].First.Equal(noon) || heads[0].Attempts != 2 || redelivery[0].Offset != next.Records[0].Offset {
-			t.Errorf("parked %+v and %+v, want the redelivery", heads, redelivery)
-		}
+		assert.True(t, len(heads) == 1 && heads[0].First.Equal(noon) && heads[0].Attempts == 2 && redelivery[0].Offset == next.Records[0].Offset, heads, redelivery)
 		s.must(s.CommitParked(t.Context(), checkpoint.ParkedCommit{
 			Sink: "a", Done: []uint64{2, 99}, Failed: []checkpoint.ParkedHead{{Number: 1, Failures: 3, First: noon}, {Number: 2, Failures: 9}},
 			Dead: []checkpoint.DeadLetter{deadLetterOf(checkpoint.DeadKey(8), made[1])},

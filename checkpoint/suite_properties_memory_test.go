@@ -46,9 +46,7 @@ func compare(t *rapid.T, owner string, known map[string]knownEntry, keys []strin
 	require.Equal(t, len(values), len(keys), "recall of", owner, "values for")
 	for i, key := range keys {
 		want := known[key]
-		if !bytes.Equal(values[i], want.value) && !(values[i] == nil && want.forgotten) {
-			t.Fatalf("%s of %s: %q, want %q", key, owner, values[i], want.value)
-		}
+		require.True(t, bytes.Equal(values[i], want.value) || values[i] == nil && want.forgotten, key, owner, string(values[i]), string(want.value))
 	}
 }
 
@@ -57,9 +55,8 @@ func (m *machine) rememberSink(t *rapid.T) {
 	forgetBefore := int64(rapid.IntRange(0, 20).Draw(t, "forget before"))
 	entries := m.entries(t)
 	err := m.s.RememberSink(context.Background(), sink, entries, forgetBefore)
-	if _, known := m.cursors[sink]; (err == nil) != known {
-		t.Fatalf("remember for %s: %v; it is known: %v", sink, err, known)
-	}
+	_, known := m.cursors[sink]
+	require.Equal(t, err == nil, known, "remember for", sink, err, "it is known")
 	if err == nil {
 		keep(m.made, sink, entries, forgetBefore)
 	}

@@ -79,9 +79,8 @@ func (m *machine) skip(t *rapid.T) {
 func (m *machine) pause(t *rapid.T) {
 	sink, paused := rapid.SampledFrom(modelSinks).Draw(t, "sink"), rapid.Bool().Draw(t, "paused")
 	_, known := m.cursors[sink]
-	if err := m.s.Pause(context.Background(), sink, paused); (err == nil) != known {
-		t.Fatalf("pause %s, known: %v: %v", sink, known, err)
-	}
+	err := m.s.Pause(context.Background(), sink, paused)
+	require.Equal(t, err == nil, known, "pause", sink, "known", err)
 	switch _, already := m.paused[sink]; {
 	case known && !paused:
 		delete(m.paused, sink)
@@ -163,15 +162,12 @@ func (m *machine) replay(t *rapid.T) {
 		last = min(last, end-1)
 	}
 	if got == (checkpoint.Range{}) {
-		if first := max(m.s.stats().First, want); first <= last {
-			t.Fatalf("replayed nothing, want %d to %d", first, last)
-		}
+		first := max(m.s.stats().First, want)
+		require.True(t, first > last, "replayed nothing, want", first, "to", last)
 		return
 	}
 	// Old events may have been trimmed just before.
-	if got.First < want || got.First > max(want, m.s.stats().First) || got.Last != last {
-		t.Fatalf("replayed %v, want %d to %d", got, want, last)
-	}
+	require.True(t, got.First >= want && got.First <= max(want, m.s.stats().First) && got.Last == last, "replayed", got, want, "to", last)
 	for seq := got.First; seq <= got.Last; seq++ {
 		m.queues[sink] = append(m.queues[sink], queuedEvent{seq: seq, key: checkpoint.DeadKey(seq), event: m.events[seq-1]})
 	}
@@ -268,9 +264,8 @@ func (m *machine) rename(t *rapid.T) {
 	from, to := m.knownSink(t), rapid.SampledFrom(modelSinks).Draw(t, "to")
 	_, there := m.cursors[to]
 	refused := there || slices.Contains(m.sinks, from) || slices.Contains(m.sinks, to)
-	if err := m.s.Rename(context.Background(), from, to); (err != nil) != refused {
-		t.Fatalf("rename %s to %s: %v, want it refused: %v", from, to, err, refused)
-	}
+	err := m.s.Rename(context.Background(), from, to)
+	require.Equal(t, err != nil, refused, "rename", from, "to", to, err)
 	if !refused {
 		m.move(from, to)
 	}

@@ -236,9 +236,7 @@ func (m *machine) configure(t *rapid.T) {
 		}
 		// Old events may have been trimmed just before.
 		got, err := m.s.Cursor(context.Background(), sink)
-		if err != nil || got < want || got > max(want, first-1) {
-			t.Fatalf("new sink %s begins after %d, %v, want %d", sink, got, err, want)
-		}
+		require.True(t, err == nil && got >= want && got <= max(want, first-1), "new sink", sink, "begins after", got, err, want)
 		m.cursors[sink] = got
 	}
 	m.sinks = []string{}
@@ -265,9 +263,8 @@ func (m *machine) acknowledge(t *rapid.T) {
 		return
 	case 1:
 		s.Cursor = uint64(len(m.events)) + 1
-		if err := m.s.CommitDelivery(context.Background(), s); err == nil {
-			t.Fatal("a cursor was set beyond the journal")
-		}
+		err := m.s.CommitDelivery(context.Background(), s)
+		require.True(t, err != nil, "a cursor was set beyond the journal")
 		return
 	}
 	want := m.deadFull(sink, s.Dead)
@@ -283,20 +280,14 @@ func (m *machine) read(t *rapid.T) {
 	after := rapid.Uint64Range(0, uint64(len(m.events))+1).Draw(t, "after")
 	bound := checkpoint.Batch{MaxEvents: rapid.IntRange(0, 4).Draw(t, "events"), MaxBytes: rapid.IntRange(0, 5000).Draw(t, "bytes")}
 	records := require.Value(m.s.Read(context.Background(), after, bound))(t)
-	if bound.MaxEvents > 0 && len(records) > bound.MaxEvents {
-		t.Fatalf("%d events, want at most %d", len(records), bound.MaxEvents)
-	}
+	require.True(t, bound.MaxEvents <= 0 || len(records) <= bound.MaxEvents, len(records), "events, want at most", bound.MaxEvents)
 	size := 0
 	for i, r := range records {
-		if r.Seq <= after || i > 0 && r.Seq != records[i-1].Seq+1 {
-			t.Fatalf("event %d comes %d. after %d", r.Seq, i+1, after)
-		}
+		require.True(t, r.Seq > after && (i <= 0 || r.Seq == records[i-1].Seq+1), "event", r.Seq, "comes", i+1, after)
 		m.wantEvent(t, r)
 		size += len(r.Event.Structured())
 	}
-	if bound.MaxBytes > 0 && len(records) > 1 && size > bound.MaxBytes {
-		t.Fatalf("%d events of %d bytes, want at most %d", len(records), size, bound.MaxBytes)
-	}
+	require.True(t, bound.MaxBytes <= 0 || len(records) <= 1 || size <= bound.MaxBytes, len(records), "events of", size, "bytes, want at most", bound.MaxBytes)
 }
 
 func (m *machine) wantEvent(t *rapid.T, r checkpoint.Record) {
@@ -314,9 +305,7 @@ func (m *machine) observe(t *rapid.T, trimmable uint64) checkpoint.Stats {
 	for {
 		stats := m.s.stats()
 		allowed := max(trimmable, m.trimmable(), m.first-1)
-		if stats.First < m.first || stats.First > allowed+1 {
-			t.Fatalf("the journal begins with event %d; it began with %d, and may be trimmed up to %d", stats.First, m.first, allowed)
-		}
+		require.True(t, stats.First >= m.first && stats.First <= allowed+1, stats.First, m.first, allowed)
 		m.first = stats.First
 		if m.sinks == nil || stats.Bytes <= m.s.options.Limits.MaxBytes || m.first > m.acknowledged() {
 			return stats
@@ -367,9 +356,7 @@ func (m *machine) checkSink(t *rapid.T, sink string, cursor uint64, got checkpoi
 		Cursor: cursor, LagEvents: uint64(len(ahead)), LagBytes: bytesOf(ahead), Configured: slices.Contains(m.sinks, sink),
 		Trimmed: acknowledged - cursor, Skipped: m.skipped[sink], PausedSince: got.PausedSince,
 	}
-	if !got.PausedSince.Equal(m.paused[sink]) {
-		t.Fatalf("%s is paused since %s, want %s", sink, got.PausedSince, m.paused[sink])
-	}
+	require.True(t, got.PausedSince.Equal(m.paused[sink]), sink, "is paused since", got.PausedSince, m.paused[sink])
 	for _, q := range m.queues[sink] {
 		if m.gone(q) {
 			want.Skipped++
@@ -407,16 +394,12 @@ func (m *machine) giveWay(t *rapid.T) {
 			if kept[key] {
 				continue
 			}
-			if !oldest.IsZero() && d.Time.After(oldest) {
-				t.Fatalf("%s lost a dead letter of %v, and keeps one of %v", o, d.Time, oldest)
-			}
+			require.True(t, oldest.IsZero() || !d.Time.After(oldest), o, "lost a dead letter of", d.Time, "and keeps one of", oldest)
 			delete(m.dead[o], key)
 			m.dropped[o]++
 		}
 	}
-	if after > share || before <= share && after != before {
-		t.Fatalf("the sources' dead letters take %d bytes of a share of %d, and took %d before", after, share, before)
-	}
+	require.True(t, after <= share && (before > share || after == before), after, share, before)
 }
 
 func (m *machine) checkDead(t *rapid.T, o checkpoint.Owner, want map[string]checkpoint.DeadLetter, counted checkpoint.DeadStats) {
@@ -425,12 +408,8 @@ func (m *machine) checkDead(t *rapid.T, o checkpoint.Owner, want map[string]chec
 	var size int64
 	for _, d := range deadLetters {
 		w := want[d.Key]
-		if d.Reason != w.Reason || d.Class != w.Class || !d.Time.Equal(w.Time) || !bytes.Equal(d.Body, w.Body) {
-			t.Fatalf("dead letter %+v, want %+v", d, w)
-		}
+		require.True(t, d.Reason == w.Reason && d.Class == w.Class && d.Time.Equal(w.Time) && bytes.Equal(d.Body, w.Body), "dead letter", d, w)
 		size += int64(len(d.Body))
 	}
-	if counted != (checkpoint.DeadStats{Count: uint64(len(deadLetters)), Bytes: size, Dropped: m.dropped[o]}) {
-		t.Fatalf("%+v dead letters of %s, want %d of %d bytes", counted, o, len(deadLetters), size)
-	}
+	require.Equal(t, counted, checkpoint.DeadStats{Count: uint64(len(deadLetters)), Bytes: size, Dropped: m.dropped[o]}, o, len(deadLetters), size)
 }

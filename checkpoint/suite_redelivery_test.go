@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -30,9 +32,8 @@ func (s *state) redelivered(sink string, max checkpoint.Batch) (checkpoint.Redel
 
 func (s *state) wantQueue(sink, want string) {
 	s.t.Helper()
-	if _, got := s.redelivered(sink, checkpoint.Batch{}); got != want {
-		s.t.Fatalf("queued for %s: %q, want %q", sink, got, want)
-	}
+	_, got := s.redelivered(sink, checkpoint.Batch{})
+	require.Equal(s.t, got, want, "queued for", sink)
 }
 
 // acknowledgeRedelivery commits the first n events of the queue.
@@ -86,9 +87,8 @@ func (b backend) testRedelivery(t *testing.T) {
 			"an offset in no item":            {Last: checkpoint.RedeliveryOffset{Item: last.Item + 1}, Events: 7},
 		} {
 			acknowledged.Sink, acknowledged.Expect = "a", next.Offset
-			if err := s.CommitRedelivery(t.Context(), acknowledged); err == nil || errors.Is(err, checkpoint.ErrFenced) {
-				t.Errorf("%s: error %v, want a refusal", name, err)
-			}
+			err := s.CommitRedelivery(t.Context(), acknowledged)
+			assert.True(t, err != nil && !errors.Is(err, checkpoint.ErrFenced), name, err, "want a refusal")
 		}
 		s.wantQueue("a", "x 1 2 3 4 5 6")
 	})
@@ -101,9 +101,8 @@ func (b backend) testRedelivery(t *testing.T) {
 		}
 		s.acknowledge("a", 0, dead...)
 		equal(t, s.requeue("a"), len(dead))
-		if next, _ := s.redelivered("a", checkpoint.Batch{}); len(next.Records) != len(dead) {
-			t.Errorf("%d queued, want %d", len(next.Records), len(dead))
-		}
+		next, _ := s.redelivered("a", checkpoint.Batch{})
+		assert.Equal(t, len(next.Records), len(dead), "queued")
 	})
 	t.Run("a sink that was never configured has no cursor and no queue", func(t *testing.T) {
 		s := b.state(t, spacious)
@@ -141,30 +140,26 @@ func (b backend) testQueuedTrimming(t *testing.T) {
 		s.acknowledge("a", 7)
 		s.until("the journal is within its bound", func() bool { return s.stats().First == 3 })
 		s.wantQueue("a", "3 4")
-		if got := s.stats().Sinks["a"]; got.Queued != 2 || got.Skipped != 2 {
-			t.Errorf("%+v, want 2 queued and 2 skipped", got)
-		}
+		got := s.stats().Sinks["a"]
+		assert.True(t, got.Queued == 2 && got.Skipped == 2, got, "want 2 queued and 2 skipped")
 		// Event 1 was in flight when it was trimmed.
 		s.must(s.CommitRedelivery(t.Context(), checkpoint.RedeliveryCommit{
 			Sink: "a", Expect: before.Offset, Last: before.Records[0].Offset, Events: 1,
 		}))
-		if got := s.stats().Sinks["a"]; got.Skipped != 1 {
-			t.Errorf("%+v, want 1 skipped", got)
-		}
+		got = s.stats().Sinks["a"]
+		assert.Equal(t, got.Skipped, 1, got)
 		s.must(s.acknowledgeRedelivery("a", 1))
 		s.append(made[7], made[8])
 		s.acknowledge("a", 9)
 		s.until("all that was queued is trimmed", func() bool { return s.stats().First == 5 })
 		s.wantQueue("a", "")
-		if got := s.stats().Sinks["a"]; got.Queued != 0 || got.Skipped != 2 {
-			t.Errorf("%+v, want none queued, and events 2 and 4 skipped", got)
-		}
+		got = s.stats().Sinks["a"]
+		assert.True(t, got.Queued == 0 && got.Skipped == 2, got, "want none queued, and events 2 and 4 skipped")
 		s.replay("a", noon.Add(8*time.Second))
 		s.wantQueue("a", "9")
 		s.must(s.acknowledgeRedelivery("a", 1))
-		if got := s.stats().Sinks["a"]; got.Skipped != 2 {
-			t.Errorf("%+v, want 2 skipped", got)
-		}
+		got = s.stats().Sinks["a"]
+		assert.Equal(t, got.Skipped, 2, got)
 	})
 }
 
@@ -220,12 +215,10 @@ func (b backend) testSkipping(t *testing.T) {
 			"an unknown sink":    {checkpoint.Skip{Sink: "c", Cursor: 1, Event: skipped}, false},
 			"no event":           {checkpoint.Skip{Sink: "b", Expect: 2, Cursor: 4}, false},
 		} {
-			if err := s.Skip(t.Context(), test.skip); err == nil || errors.Is(err, checkpoint.ErrFenced) != test.fenced {
-				t.Errorf("%s: error %v, fenced: %v", name, err, test.fenced)
-			}
+			err := s.Skip(t.Context(), test.skip)
+			assert.True(t, err != nil && errors.Is(err, checkpoint.ErrFenced) == test.fenced, name, err, "fenced", test.fenced)
 		}
-		if got := s.stats(); got.Last != 6 || got.Sinks["b"].Cursor != 2 || got.Sinks["b"].Skipped != 0 {
-			t.Errorf("%+v, want nothing written", got)
-		}
+		got := s.stats()
+		assert.True(t, got.Last == 6 && got.Sinks["b"].Cursor == 2 && got.Sinks["b"].Skipped == 0, got, "want nothing written")
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 func (b backend) testSourceDeadSpace(t *testing.T) {
@@ -42,17 +44,15 @@ func (b backend) testSourceDeadSpace(t *testing.T) {
 		for i := range 16 {
 			write(s, detections, deadLetter(fmt.Sprintf("k%02d", 99-i), i, size))
 		}
-		if got := of(s, detections); got.Count != 16 || got.Dropped != 0 {
-			t.Fatalf("%+v within the share", got)
-		}
+		got := of(s, detections)
+		require.True(t, got.Count == 16 && got.Dropped == 0, got, "within the share")
 		write(s, detections, deadLetter("k50", 16, size))
 		want := checkpoint.DeadStats{Count: 15, Bytes: 15 * size, Dropped: 2}
 		check := func() {
 			t.Helper()
 			equal(t, of(s, detections), want)
-			if got := keys(s, detections); len(got) != 15 || slices.Contains(got, "k99") || slices.Contains(got, "k98") || !slices.Contains(got, "k50") {
-				t.Errorf("kept %v, want all but k99 and k98", got)
-			}
+			got := keys(s, detections)
+			assert.True(t, len(got) == 15 && !slices.Contains(got, "k99") && !slices.Contains(got, "k98") && slices.Contains(got, "k50"), got)
 		}
 		check()
 		s.reopen()
@@ -64,12 +64,10 @@ func (b backend) testSourceDeadSpace(t *testing.T) {
 		for i := range 100 {
 			write(s, detections, deadLetter(fmt.Sprint(i), 1+i, size))
 		}
-		if got := of(s, audit); got.Count != 2 || got.Dropped != 0 {
-			t.Errorf("the other source has %+v", got)
-		}
-		if got := of(s, detections); got.Count < 13 || got.Count > 14 || got.Count+got.Dropped != 100 {
-			t.Errorf("%+v", got)
-		}
+		got := of(s, audit)
+		assert.True(t, got.Count == 2 && got.Dropped == 0, "the other source", got)
+		got = of(s, detections)
+		assert.True(t, got.Count >= 13 && got.Count <= 14 && got.Count+got.Dropped == 100, got)
 	})
 	t.Run("a commit of more than the share keeps the newest, and is not refused", func(t *testing.T) {
 		s := open(t)
@@ -78,9 +76,8 @@ func (b backend) testSourceDeadSpace(t *testing.T) {
 			deadLetters = append(deadLetters, deadLetter(fmt.Sprintf("k%02d", i), i, size))
 		}
 		write(s, detections, deadLetters...)
-		if got := keys(s, detections); len(got) != 15 || got[0] != "k25" {
-			t.Errorf("kept %v", got)
-		}
+		got := keys(s, detections)
+		assert.True(t, len(got) == 15 && got[0] == "k25", "kept", got)
 		write(s, detections, deadLetter("large", 50, 20_000))
 		if got := of(s, detections); got.Count != 0 || got.Dropped != 41 {
 			t.Errorf("%+v after one that is larger than the share", got)

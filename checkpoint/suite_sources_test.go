@@ -26,14 +26,11 @@ func (b backend) testSources(t *testing.T) {
 		values, err := s.Recall(t.Context(), detections, []string{"a", "b"})
 		s.must(err)
 		_ = append(values[0], "more"...)
-		if string(values[1]) != "two" {
-			t.Errorf("growing one value made another one %q", values[1])
-		}
+		assert.Equal(t, string(values[1]), "two", "growing one value made another one")
 		clear(values[1])
 		s.wantRecall(detections, map[string]string{"a": "one", "b": "two"})
-		if position := s.position(detections); string(position) != "pos" {
-			t.Errorf("position %q, want pos", position)
-		}
+		position := s.position(detections)
+		assert.Equal(t, string(position), "pos", "position")
 	})
 	t.Run("an invalid commit is refused and writes nothing", func(t *testing.T) {
 		for name, c := range map[string]checkpoint.Commit{
@@ -53,12 +50,10 @@ func (b backend) testSources(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				s := b.state(t, spacious)
-				if err := s.Commit(t.Context(), c); err == nil || errors.Is(err, checkpoint.ErrFenced) {
-					t.Errorf("error %v, want a refusal", err)
-				}
-				if stats := s.stats(); stats.Last != 0 || s.position(detections) != nil {
-					t.Errorf("something was written: %+v", stats)
-				}
+				err := s.Commit(t.Context(), c)
+				assert.True(t, err != nil && !errors.Is(err, checkpoint.ErrFenced), err, "want a refusal")
+				stats := s.stats()
+				assert.True(t, stats.Last == 0 && s.position(detections) == nil, "something was written", stats)
 			})
 		}
 	})
@@ -69,9 +64,8 @@ func (b backend) testSources(t *testing.T) {
 			Remember: []checkpoint.Entry{{Key: key, Value: []byte("v")}}, Dead: []checkpoint.DeadLetter{{Key: key, Time: noon}},
 		}))
 		s.wantRecall(detections, map[string]string{key: "v"})
-		if dead := s.dead(checkpoint.SourceOwner(detections)); len(dead) != 1 || dead[0].Key != key {
-			t.Errorf("%d dead letters, want the one", len(dead))
-		}
+		dead := s.dead(checkpoint.SourceOwner(detections))
+		assert.True(t, len(dead) == 1 && dead[0].Key == key, len(dead), "dead letters, want the one")
 	})
 	t.Run("a call whose context has ended writes nothing", func(t *testing.T) {
 		s := b.state(t, spacious)
@@ -95,13 +89,9 @@ func (s *state) wantRecall(source checkpoint.Source, want map[string]string) {
 	}
 	values, err := s.Recall(s.t.Context(), source, keys)
 	s.must(err)
-	if len(values) != len(keys) {
-		s.t.Fatalf("%d values for %d keys", len(values), len(keys))
-	}
+	require.Equal(s.t, len(values), len(keys), "values for", "keys")
 	for i, key := range keys {
-		if !bytes.Equal(values[i], []byte(want[key])) || (values[i] == nil) != (want[key] == "") {
-			s.t.Errorf("%s: recalled %q, want %q", key, values[i], want[key])
-		}
+		assert.True(s.t, bytes.Equal(values[i], []byte(want[key])) && (values[i] == nil) == (want[key] == ""), key, "recalled", string(values[i]), want[key])
 	}
 }
 
@@ -142,9 +132,8 @@ func (b backend) testSpace(t *testing.T) {
 				c := s.next(event(fmt.Sprint("own-", i), noon, int(size)))
 				c.NoWait = true
 				err := s.Commit(t.Context(), c)
-				if used := s.stats().Bytes - limits.MaxBytes; err == nil && used > reserve/2+2*size || err != nil && (used < reserve/2 || !errors.Is(err, checkpoint.ErrFull)) {
-					t.Fatalf("the commit returned %v, %d bytes of the reserve are used", err, used)
-				}
+				used := s.stats().Bytes - limits.MaxBytes
+				require.True(t, (err != nil || used <= reserve/2+2*size) && (err == nil || used >= reserve/2 && errors.Is(err, checkpoint.ErrFull)), err, used)
 				if err != nil {
 					break
 				}
@@ -155,9 +144,8 @@ func (b backend) testSpace(t *testing.T) {
 			for i := 0; ; i++ {
 				space, err := s.HasSpace(t.Context())
 				s.must(err)
-				if used := s.stats().Bytes - limits.MaxBytes; space != (used < reserve) || used > reserve+2*size {
-					t.Fatalf("space in the reserve: %t, %d bytes of it are used", space, used)
-				}
+				used := s.stats().Bytes - limits.MaxBytes
+				require.True(t, space == (used < reserve) && used <= reserve+2*size, "space in the reserve", space, used, "bytes of it are used")
 				if !space {
 					break
 				}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -215,17 +216,13 @@ func (s *state) must(err error) {
 func (s *state) wantRefused(errs ...error) {
 	s.t.Helper()
 	for i, err := range errs {
-		if err == nil {
-			s.t.Errorf("call %d: no error", i)
-		}
+		assert.Error(s.t, err, "call", i, "no")
 	}
 }
 
 func equal[T comparable](t tester, got, want T) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	assert.Equal(t, got, want)
 }
 
 // begin runs a call beside the test.
@@ -325,13 +322,9 @@ func (s *state) dead(o checkpoint.Owner) []checkpoint.DeadLetter {
 func (s *state) wantJournal(after uint64, want ...transform.Event) {
 	s.t.Helper()
 	records := s.read(after)
-	if len(records) != len(want) {
-		s.t.Fatalf("the journal after %d holds %d events, want %d", after, len(records), len(want))
-	}
+	require.Equal(s.t, len(records), len(want), "the journal after", after, "holds", "events")
 	for i, r := range records {
-		if r.Seq != after+1+uint64(i) {
-			s.t.Fatalf("event %d has the sequence number %d, want %d", i, r.Seq, after+1+uint64(i))
-		}
+		require.Equal(s.t, r.Seq, after+1+uint64(i), "event", i, "has the sequence number")
 		if !bytes.Equal(r.Event.Structured(), want[i].Structured()) || r.Event.Attributes != want[i].Attributes {
 			s.t.Fatalf("event %d is\n%s, want\n%s", r.Seq, r.Event.Structured(), want[i].Structured())
 		}
@@ -342,9 +335,7 @@ func (s *state) wantJournal(after uint64, want ...transform.Event) {
 func (s *state) until(what string, done func() bool) {
 	s.t.Helper()
 	for ctx := s.t.Context(); !done(); time.Sleep(time.Millisecond) {
-		if ctx.Err() != nil {
-			s.t.Fatalf("timed out waiting until %s", what)
-		}
+		require.NoError(s.t, ctx.Err(), "timed out waiting until", what)
 	}
 }
 

@@ -46,9 +46,7 @@ func TestFullDiskSaysWhatHappens(t *testing.T) {
 	s := &Store{database: &database{path: "/state/ndrbridge.db"}}
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
 		err := s.explain(&fs.PathError{Op: "write", Path: s.path, Err: full})
-		if !errors.Is(err, full) || !strings.Contains(err.Error(), "the disk of /state/ndrbridge.db is full; nothing is lost") {
-			t.Errorf("error %q", err)
-		}
+		assert.True(t, errors.Is(err, full) && strings.Contains(err.Error(), "the disk of /state/ndrbridge.db is full; nothing is lost"), err)
 	}
 }
 
@@ -110,9 +108,8 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 		for i, want := range []error{ErrFenced, nil, ErrFenced, nil} {
 			assert.ErrorIs(t, errs[i], want, "operation", i)
 		}
-		if got, _ := s.Position(t.Context(), testSource); string(got) != "2" {
-			t.Errorf("position %q, want 2", got)
-		}
+		got, _ := s.Position(t.Context(), testSource)
+		assert.Equal(t, string(got), "2", "position")
 	})
 	t.Run("a failed operation rolls back the others of its round, and all callers get the error", func(t *testing.T) {
 		s := testStore(t)
@@ -121,14 +118,11 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 		for i, err := range errs[1:] {
 			assert.ErrorIs(t, err, broken, "operation", i+1)
 		}
-		if got, _ := s.Position(t.Context(), testSource); got != nil {
-			t.Errorf("position %q, want none", got)
-		}
+		got, _ := s.Position(t.Context(), testSource)
+		assert.True(t, got == nil, "position", string(got), "want none")
 		assert.NoError(t, s.do(t.Context(), first), "again")
 		s.view(t.Context(), func(tx *bolt.Tx) error {
-			if tx.Bucket(positionsBucket).Get([]byte("half")) != nil {
-				t.Error("half of an operation stayed")
-			}
+			assert.True(t, tx.Bucket(positionsBucket).Get([]byte("half")) == nil, "half of an operation stayed")
 			return nil
 		})
 	})
@@ -142,9 +136,8 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 			assert.ErrorIs(t, err, bolterrors.ErrKeyRequired, "operation", i)
 		}
 		assert.ErrorIs(t, s.do(t.Context(), keyless), bolterrors.ErrKeyRequired, "alone")
-		if got, _ := s.Position(t.Context(), testSource); got != nil {
-			t.Errorf("position %q, want none", got)
-		}
+		got, _ := s.Position(t.Context(), testSource)
+		assert.True(t, got == nil, "position", string(got), "want none")
 	})
 	t.Run("what a round left in the file although it failed is read as the file has it", func(t *testing.T) {
 		s := testStore(t)
@@ -168,9 +161,7 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 		commit("1", "2", events[2])
 		for after := range uint64(3) {
 			records, err := s.Read(t.Context(), after, Batch{})
-			if err != nil || len(records) != int(3-after) || records[0].Seq != after+1 || records[0].Event.ID != events[after].ID {
-				t.Errorf("after %d: %+v, %v, want the events from %d on", after, records, err, after+1)
-			}
+			assert.True(t, err == nil && len(records) == int(3-after) && records[0].Seq == after+1 && records[0].Event.ID == events[after].ID, after, records, err, after+1)
 		}
 	})
 	t.Run("an operation whose context ended before its turn is left out", func(t *testing.T) {
@@ -186,9 +177,8 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 		assert.ErrorIs(t, <-done, context.Canceled)
 		close(h.end)
 		assert.NoError(t, <-held)
-		if got, _ := s.Position(t.Context(), testSource); got != nil {
-			t.Errorf("position %q, want none", got)
-		}
+		got, _ := s.Position(t.Context(), testSource)
+		assert.True(t, got == nil, "position", string(got), "want none")
 	})
 	t.Run("an operation whose context ends midway is completed, and its caller gets the result", func(t *testing.T) {
 		s := testStore(t)
@@ -229,8 +219,6 @@ func TestDoneCommandsAreBounded(t *testing.T) {
 	for _, step := range []struct{ finished, left int }{{2, 4}, {3, 3}} {
 		finish(step.finished)
 		left, err := s.Commands(ctx, CommandFilter{}, 0, 10)
-		if err != nil || len(left) != step.left || left[len(left)-1].ID != 4 {
-			t.Errorf("%d commands are left, %v, want the latest %d", len(left), err, step.left)
-		}
+		assert.True(t, err == nil && len(left) == step.left && left[len(left)-1].ID == 4, len(left), "commands are left", err, "want the latest", step.left)
 	}
 }

@@ -54,25 +54,20 @@ func TestFollower(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		s := f.Status()
-		if s.Quiet.Round(time.Second) != time.Minute || s.Owner != "a" || s.Epoch != 1 || s.Term != 6*time.Second || s.Released {
-			t.Errorf("status %+v, want quiet for a minute", s)
-		}
+		assert.True(t, s.Quiet.Round(time.Second) == time.Minute && s.Owner == "a" && s.Epoch == 1 && s.Term == 6*time.Second && !s.Released, s)
 		require.NoError(t, log.Release(t.Context()))
-		if _, err := log.Append([]byte("x")); err == nil {
-			t.Error("a record was appended after the release")
-		}
+		_, err := log.Append([]byte("x"))
+		assert.Error(t, err, "a record was appended after the release")
 		time.Sleep(time.Second)
-		if s := f.Status(); !s.Released || s.Quiet != time.Second || s.Applied != log.Offset() || s.Seen != s.Applied || s.Last != s.Applied {
-			t.Errorf("status %+v, want it released for a second", s)
-		}
+		s = f.Status()
+		assert.True(t, s.Released && s.Quiet == time.Second && s.Applied == log.Offset() && s.Seen == s.Applied && s.Last == s.Applied, s)
 		require.ErrorIs(t, stop(), context.Canceled)
 
 		// It begins again where it was, and knows whose the log is.
 		f, stop = follow(t, servers.Stream("b", 1), r)
 		synctest.Wait()
-		if s := f.Status(); s.Owner != "a" || s.Term != 6*time.Second || !s.Released || s.Applied != log.Offset() {
-			t.Errorf("status %+v, want that of before", s)
-		}
+		s = f.Status()
+		assert.True(t, s.Owner == "a" && s.Term == 6*time.Second && s.Released && s.Applied == log.Offset(), "status", s, "want that of before")
 		require.ErrorIs(t, stop(), context.Canceled)
 	})
 }
@@ -85,9 +80,8 @@ func TestQuiet(t *testing.T) {
 		log := take(t, servers.Stream("a", 1), 0, options(t.Context(), "a"))
 		wantQuiet := func(least, most time.Duration) {
 			t.Helper()
-			if s := f.Status(); s.Quiet < least || s.Quiet > most {
-				t.Fatalf("quiet for %s, want %s to %s", s.Quiet, least, most)
-			}
+			s := f.Status()
+			require.True(t, s.Quiet >= least && s.Quiet <= most, "quiet for", s.Quiet, least, "to", most)
 		}
 		time.Sleep(10 * time.Second)
 		wantQuiet(10*time.Second, 10*time.Second)
@@ -165,9 +159,8 @@ func TestFollowerEnds(t *testing.T) {
 				c.fault(t, servers, log)
 				err := end(t, servers.Stream("b", 1), r)
 				require.ErrorIs(t, err, c.want)
-				if purged := errors.Is(err, replicated.ErrPurged); purged != (c.want == replicated.ErrPurged) || purged && !errors.Is(err, replicated.ErrDiverged) {
-					t.Errorf("got %v", err)
-				}
+				purged := errors.Is(err, replicated.ErrPurged)
+				assert.True(t, purged == (c.want == replicated.ErrPurged) && (!purged || errors.Is(err, replicated.ErrDiverged)), err)
 				assert.Equal(t, len(r.state()), c.keeps, "records of the replica")
 			})
 		})
@@ -178,9 +171,7 @@ func TestFollowerEnds(t *testing.T) {
 func send(t *testing.T, s *replicatedtest.Servers, l *replicated.Log, kind, data string) {
 	t.Helper()
 	m := replicated.Message{ID: fmt.Sprintf("a.%d.99.1/1", l.Epoch()), Kind: kind, Data: []byte(data)}
-	if _, err := publish(t, s.Stream("a", 1), l.Offset(), m); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(publish(t, s.Stream("a", 1), l.Offset(), m))(t)
 }
 
 func TestCatchUpEnds(t *testing.T) {

@@ -45,9 +45,8 @@ func TestRetire(t *testing.T) {
 					return
 				}
 				last = require.Value(s.Last(t.Context()))(t)
-				if _, err := replicated.Take(t.Context(), s, last, options(t.Context(), "c")); !strings.Contains(err.Error(), "the cluster goes on in generation 2") {
-					t.Errorf("a take of the retired log: %v", err)
-				}
+				_, err := replicated.Take(t.Context(), s, last, options(t.Context(), "c"))
+				assert.Contains(t, err.Error(), "the cluster goes on in generation 2", "a take of the retired log", err)
 				require.ErrorIs(t, end(t, s, &memory{}), replicated.ErrMoved)
 			})
 		})
@@ -129,9 +128,7 @@ func TestDescription(t *testing.T) {
 		f, stop = follow(t, servers.Stream("b", 1), state) // it reads the last message again
 		want(now)
 		for _, data := range []string{"", "{", `{"member":1}`, `{"member":"` + strings.Repeat("x", 1<<20) + `"}`} {
-			if _, err := publish(t, servers.Stream("a", 1), f.Status().Seen, replicated.Message{ID: "a.2.2.99.1/1", Kind: replicated.KindRenew, Data: []byte(data)}); err != nil {
-				t.Fatal(err)
-			}
+			require.Value(publish(t, servers.Stream("a", 1), f.Status().Seen, replicated.Message{ID: "a.2.2.99.1/1", Kind: replicated.KindRenew, Data: []byte(data)}))(t)
 			want(now)
 		}
 		take(t, servers.Stream("c", 1), f.Status().Seen, options(t.Context(), "c"))
@@ -144,13 +141,10 @@ func TestDescription(t *testing.T) {
 func TestSnapshotOfAnotherLog(t *testing.T) {
 	servers := replicatedtest.New(1, replicatedtest.Faults{})
 	s := servers.Snapshots("a", 1)
-	if _, err := replicated.WriteSnapshot(t.Context(), servers.Stream("a", 1), s, filled(3, 10, 5)); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(replicated.WriteSnapshot(t.Context(), servers.Stream("a", 1), s, filled(3, 10, 5)))(t)
 	for _, of := range []replicated.Identity{{}, {Cluster: "c0ffee", Generation: 2}, {Cluster: "other", Generation: 1}} {
-		if _, err := replicated.Restore(t.Context(), s, of, nil); err == nil || !strings.Contains(err.Error(), "is of cluster c0ffee, generation 1, not of") {
-			t.Errorf("restored for %v: %v", of, err)
-		}
+		_, err := replicated.Restore(t.Context(), s, of, nil)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "is of cluster c0ffee, generation 1, not of"), "restored for", of, err)
 	}
 }
 
@@ -166,9 +160,7 @@ func TestSnapshotOfALostEnd(t *testing.T) {
 				l := take(t, s, 0, options(t.Context(), "a"))
 				grow(t, l, 5, state, left)
 				grow(t, l, 5, state)
-				if _, err := replicated.WriteSnapshot(t.Context(), s, snapshots, state); err != nil {
-					t.Fatal(err)
-				}
+				require.Value(replicated.WriteSnapshot(t.Context(), s, snapshots, state))(t)
 				servers.Forget(1, left.Offset())
 				if appended >= 0 {
 					grow(t, take(t, s, left.Offset(), options(t.Context(), "c")), appended, left)
@@ -181,9 +173,8 @@ func TestSnapshotOfALostEnd(t *testing.T) {
 				if appended >= 4 {
 					require.ErrorIs(t, err, replicated.ErrLogLost)
 				}
-				if p, _, pointed := snapshots.Pointer(t.Context()); err == nil || pointed != nil || p.Last.Offset != state.Offset() {
-					t.Errorf("a snapshot was written: %+v, %v, %v", p, err, pointed)
-				}
+				p, _, pointed := snapshots.Pointer(t.Context())
+				assert.True(t, err != nil && pointed == nil && p.Last.Offset == state.Offset(), "a snapshot was written", p, err, pointed)
 			})
 		})
 	}
@@ -211,13 +202,11 @@ func TestRenewalsReplacePolls(t *testing.T) {
 			appendRecord(t, l, "")
 			time.Sleep(2 * time.Second)
 		}
-		if n := s.asked.Swap(0); n < 5 || n > 15 {
-			t.Errorf("it was asked %d times in 100 s", n)
-		}
+		n := s.asked.Swap(0)
+		assert.True(t, n >= 5 && n <= 15, "it was asked", n, "times in 100 s")
 		time.Sleep(30 * time.Second)
-		if n, st := s.asked.Load(), f.Status(); n < 9 || n > 11 || st.Quiet != 32*time.Second {
-			t.Errorf("it was asked %d times in 30 s without messages; the log is quiet for %s", n, st.Quiet)
-		}
+		n, st := s.asked.Load(), f.Status()
+		assert.True(t, n >= 9 && n <= 11 && st.Quiet == 32*time.Second, "it was asked", n, "times in 30 s without messages; the log is quiet for", st.Quiet)
 		require.ErrorIs(t, stop(), context.Canceled)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/replicatedtest"
 	"ndrbridge/test/require"
 )
@@ -76,14 +77,12 @@ func TestFollowerThatCannotReadItsMessage(t *testing.T) {
 		grow(t, take(t, s, 0, options(t.Context(), "a")), 10, state)
 		f, stop := follow(t, s, state)
 		time.Sleep(55 * time.Second)
-		if st := f.Status(); st.Quiet != 0 || st.Last != 0 {
-			t.Errorf("status %+v before the log could be read", st)
-		}
+		st := f.Status()
+		assert.True(t, st.Quiet == 0 && st.Last == 0, "status", st, "before the log could be read")
 		servers.SetFaults(replicatedtest.Faults{})
 		time.Sleep(3 * time.Second) // soon: the log may be without an owner
-		if st := f.Status(); st.Quiet == 0 || st.Owner != "a" || st.Trail != "a.1.11.1/1 c0ffee 1" {
-			t.Errorf("status %+v after the log could be read", st)
-		}
+		st = f.Status()
+		assert.True(t, st.Quiet != 0 && st.Owner == "a" && st.Trail == "a.1.11.1/1 c0ffee 1", "status", st, "after the log could be read")
 		require.ErrorIs(t, stop(), context.Canceled)
 	})
 }

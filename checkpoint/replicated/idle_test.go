@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/natsserver"
 	"ndrbridge/test/replicatedtest"
 	"ndrbridge/test/require"
@@ -43,9 +44,8 @@ func TestIdleClusterIsQuiet(t *testing.T) {
 		appendRecord(t, l, "")
 		time.Sleep(2 * time.Second)
 	}
-	if n := float64(messages()-before) / seconds; n > 5 {
-		t.Errorf("%.1f messages a second", n)
-	}
+	n := float64(messages()-before) / seconds
+	assert.True(t, n <= 5, n, "messages a second")
 	cancel()
 	for range cap(ended) {
 		require.ErrorIs(t, <-ended, context.Canceled)

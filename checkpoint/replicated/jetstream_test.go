@@ -22,9 +22,7 @@ func TestOpenJetStreamRefuses(t *testing.T) {
 		return func(t *testing.T, js jetstream.JetStream) {
 			c := jetstream.StreamConfig{Name: "NDR_test_1", Subjects: []string{"ndr.test.log.1"}}
 			change(&c)
-			if _, err := js.CreateStream(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
+			require.Value(js.CreateStream(t.Context(), c))(t)
 		}
 	}
 	limited := func(what string, set func(*jetstream.StreamConfig)) refusal {
@@ -35,9 +33,7 @@ func TestOpenJetStreamRefuses(t *testing.T) {
 		{name: "one server for three replicas", options: func(o *replicated.JetStreamOptions) { o.Replicas = 3 }, want: "fewer NATS servers"},
 		{name: "a small max_payload", server: func(o *server.Options) { o.MaxPayload = 32 << 10 }, want: "max_payload"},
 		{name: "a server without storage", server: func(o *server.Options) { o.JetStreamMaxStore = 1 }, prepare: func(t *testing.T, js jetstream.JetStream) {
-			if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "full", MaxBytes: 1}); err != nil {
-				t.Fatal(err)
-			}
+			require.Value(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "full", MaxBytes: 1}))(t)
 		}, want: "more storage (max_file_store"},
 		{name: "a user without rights", server: func(o *server.Options) {
 			o.Users = []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"x"}}}}}
@@ -119,9 +115,7 @@ func TestStreamsAreNotCreatedInPassing(t *testing.T) {
 		u, err := replicated.Unopened(nc, one)
 		require.NoError(t, err)
 		faults, missing, err := u.CheckStreams(t.Context(), 1)
-		if err != nil || len(faults) > 0 || !slices.Equal(missing, lost) {
-			t.Errorf("without %s: %q are missing (%v, %v)", lost, missing, faults, err)
-		}
+		assert.True(t, err == nil && len(faults) == 0 && slices.Equal(missing, lost), "without", lost, missing, "are missing", faults, err)
 	}
 	openGeneration(t, openJetStream(t, nc, one))
 	_, _, err = openJetStream(t, nc, one).Generation(t.Context(), 1, false)
@@ -155,9 +149,7 @@ func TestGenerationsAreSeparate(t *testing.T) {
 	first, firstSnapshots := openGeneration(t, j)
 	state := &memory{}
 	grow(t, take(t, first, 0, options(t.Context(), "a")), 3, state)
-	if _, err := replicated.WriteSnapshot(t.Context(), first, firstSnapshots, state); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(replicated.WriteSnapshot(t.Context(), first, firstSnapshots, state))(t)
 	for _, n := range []uint64{2, 11} {
 		log, snapshots, err := j.Generation(t.Context(), n, true)
 		require.NoError(t, err)
@@ -178,23 +170,18 @@ func TestErrorsOfServersAreHidden(t *testing.T) {
 	o.Hide = func(error) error { return hidden }
 	j := openJetStream(t, nc, o)
 	log, snapshots := openGeneration(t, j)
-	if _, err := publish(t, log, 7, replicated.Message{Kind: replicated.KindRenew, ID: "x"}); !errors.Is(err, hidden) {
-		t.Errorf("a number that is wrong: %v", err)
-	}
-	if _, _, err := snapshots.Pointer(t.Context()); err != nil {
-		t.Error(err)
-	}
+	_, err := publish(t, log, 7, replicated.Message{Kind: replicated.KindRenew, ID: "x"})
+	assert.ErrorIs(t, err, hidden, "a number that is wrong")
+	_, _, err = snapshots.Pointer(t.Context())
+	assert.NoError(t, err)
 	js := require.Value(jetstream.New(nc))(t)
 	require.NoError(t, errors.Join(js.DeleteStream(t.Context(), "NDR_test_1"), js.DeleteStream(t.Context(), "NDR_test_meta")))
-	if _, err := log.Last(t.Context()); !errors.Is(err, hidden) {
-		t.Errorf("a log that is not there: %v", err)
-	}
-	if _, _, err := snapshots.Pointer(t.Context()); !errors.Is(err, hidden) {
-		t.Errorf("a pointer in a stream that is not there: %v", err)
-	}
-	if _, _, err := j.Get(t.Context(), "settings"); !errors.Is(err, hidden) {
-		t.Errorf("a key in a stream that is not there: %v", err)
-	}
+	_, err = log.Last(t.Context())
+	assert.ErrorIs(t, err, hidden, "a log that is not there")
+	_, _, err = snapshots.Pointer(t.Context())
+	assert.ErrorIs(t, err, hidden, "a pointer in a stream that is not there")
+	_, _, err = j.Get(t.Context(), "settings")
+	assert.ErrorIs(t, err, hidden, "a key in a stream that is not there")
 	assert.ErrorIs(t, j.Put(t.Context(), "settings", nil, 1), hidden, "a value in a stream that is not there")
 }
 

@@ -2,7 +2,6 @@ package replicated_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -56,9 +55,8 @@ func TestTakeIgnoresAnEarlierAttempt(t *testing.T) {
 		o := options(t.Context(), "a")
 		take(t, servers.Stream("a", 1), 0, o)
 		o.Attempt++
-		if _, err := replicated.Take(t.Context(), servers.Stream("a", 1), 0, o); !errors.Is(err, checkpoint.ErrNotOwner) {
-			t.Errorf("the second attempt: %v", err)
-		}
+		_, err := replicated.Take(t.Context(), servers.Stream("a", 1), 0, o)
+		assert.ErrorIs(t, err, checkpoint.ErrNotOwner, "the second attempt")
 	})
 }
 
@@ -118,9 +116,7 @@ func TestAppendFails(t *testing.T) {
 	}{
 		{"another owner took the log", func(t *testing.T, s *replicatedtest.Servers, last uint64) {
 			o := options(context.Background(), "b")
-			if _, err := replicated.Take(context.Background(), s.Stream("b", 1), last, o); err != nil {
-				t.Fatal(err)
-			}
+			require.Value(replicated.Take(context.Background(), s.Stream("b", 1), last, o))(t)
 		}, checkpoint.ErrNotOwner, "b.2.1.1/1"},
 		{"the log lost its end", func(_ *testing.T, s *replicatedtest.Servers, last uint64) { s.Forget(1, last-1) }, replicated.ErrLogLost, "not"},
 		{"the servers cannot be reached", func(_ *testing.T, s *replicatedtest.Servers, _ uint64) { s.Cut("a", true) }, context.DeadlineExceeded, "not known"},
@@ -139,20 +135,16 @@ func TestAppendFails(t *testing.T) {
 				c.fault(t, servers, last)
 				_, err := l.Append([]byte("y"))
 				require.ErrorIs(t, err, c.want)
-				if c.want != replicated.ErrLogLost && !strings.Contains(err.Error(), c.text) {
-					t.Errorf("error %q, want %q in it", err, c.text)
-				}
+				assert.True(t, c.want == replicated.ErrLogLost || strings.Contains(err.Error(), c.text), err, c.text, "in it")
 				stored := len(servers.Messages(1))
 				servers.Cut("a", false)
 				servers.SetFaults(replicatedtest.Faults{})
 				time.Sleep(time.Hour)
-				if _, again := l.Append([]byte("z")); again != err {
-					t.Errorf("the next record: %v, want the same error", again)
-				}
+				_, again := l.Append([]byte("z"))
+				assert.Equal(t, again, err, "the next record")
 				require.ErrorIs(t, l.Release(t.Context()), err)
-				if n := len(servers.Messages(1)); n != stored {
-					t.Errorf("%d messages were stored after the error", n-stored)
-				}
+				n := len(servers.Messages(1))
+				assert.Equal(t, n, stored, n-stored, "messages were stored after the")
 			})
 		})
 	}
@@ -171,15 +163,11 @@ func TestAppendEndsIfTheMessageBeforeIsGone(t *testing.T) {
 				last := appendRecord(t, l, "x")
 				time.Sleep(10 * time.Second)
 				if late {
-					if _, err := publish(t, servers.Stream("b", 1), last, replicated.Message{ID: "b.0.1.1/1", Kind: replicated.KindRecord}); err != nil {
-						t.Fatal(err)
-					}
+					require.Value(publish(t, servers.Stream("b", 1), last, replicated.Message{ID: "b.0.1.1/1", Kind: replicated.KindRecord}))(t)
 				}
 				require.NoError(t, servers.Stream("a", 1).Purge(t.Context(), last+1))
 				_, err := l.Append([]byte("y"))
-				if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "is gone; it is not known") {
-					t.Errorf("error %v", err)
-				}
+				assert.True(t, err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "is gone; it is not known"), err)
 			})
 		})
 	}
@@ -194,9 +182,7 @@ func TestLateMessages(t *testing.T) {
 				servers := replicatedtest.New(1, replicatedtest.Faults{})
 				take(t, servers.Stream("a", 1), 0, options(t.Context(), "a"))
 				b := take(t, servers.Stream("b", 1), 1, options(t.Context(), "b"))
-				if _, err := publish(t, servers.Stream("a", 1), 2, replicated.Message{ID: id, Kind: replicated.KindRecord, Data: []byte("late")}); err != nil {
-					t.Fatal(err)
-				}
+				require.Value(publish(t, servers.Stream("a", 1), 2, replicated.Message{ID: id, Kind: replicated.KindRecord, Data: []byte("late")}))(t)
 				assert.Equal(t, appendRecord(t, b, "x"), 4, "offset")
 				var messages []replicated.Message
 				for _, m := range servers.Messages(1) {
@@ -232,9 +218,7 @@ func TestLease(t *testing.T) {
 		take(t, servers.Stream("b", 1), last, options(t.Context(), "b"))
 		_, err := l.Append(nil)
 		require.ErrorIs(t, err, checkpoint.ErrNotOwner)
-		if len(got) != 2 || got[0] != 0 || got[1] != time.Second {
-			t.Errorf("renewed from %v, want 0s and 1s", got)
-		}
+		assert.True(t, len(got) == 2 && got[0] == 0 && got[1] == time.Second, "renewed from", got, "want 0s and 1s")
 		assert.True(t, resent >= 10, resent, "resends")
 	})
 }

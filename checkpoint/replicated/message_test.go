@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 )
 
 func FuzzID(f *testing.F) {
@@ -13,9 +14,7 @@ func FuzzID(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		id, ok := parseID(s)
-		if ok && (id.String() != s || id.part < 1 || id.part > id.parts || id.owner == "") {
-			t.Errorf("%q is read as %+v", s, id)
-		}
+		assert.True(t, !ok || id.String() == s && id.part >= 1 && id.part <= id.parts && id.owner != "", s, "is read as", id)
 	})
 }
 
@@ -28,12 +27,9 @@ func TestTrail(t *testing.T) {
 		"a.1.2.1/1 c0 x 7": {id: "a.1.2.1/1"},
 		"a.1.2.1/1 c0 x":   {id: "a.1.2.1/1"},
 	} {
-		if got := parseTrail(s); got != want || IdentityOf(checkpoint.Point{Trail: s}) != want.Identity {
-			t.Errorf("%q is read as %+v, want %+v", s, got, want)
-		}
-		if again := parseTrail(want.String()); again != want {
-			t.Errorf("%+v is written as %q", want, want)
-		}
+		got := parseTrail(s)
+		assert.True(t, got == want && IdentityOf(checkpoint.Point{Trail: s}) == want.Identity, s, "is read as", got, want)
+		assert.Equal(t, parseTrail(want.String()), want, "is written as")
 	}
 }
 
@@ -45,9 +41,7 @@ func FuzzReader(f *testing.F) {
 		var r reader
 		_, _, _ = r.read(1, Message{ID: id, Kind: kind, Data: data})
 		_, complete, err := r.read(2, Message{ID: nextID, Kind: KindRecord, Data: next})
-		if complete && err != nil {
-			t.Errorf("complete, and %v", err)
-		}
+		assert.True(t, !complete || err == nil, "complete, and", err)
 	})
 }
 
@@ -65,13 +59,11 @@ func TestChainsThatAreNotCompleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var r reader
 			for i, m := range messages {
-				if _, complete, err := r.read(uint64(i+1), m); complete || err != nil {
-					t.Errorf("message %d completes a record: %t, %v", i+1, complete, err)
-				}
+				_, complete, err := r.read(uint64(i+1), m)
+				assert.True(t, !complete && err == nil, "message", i+1, "completes a record", complete, err)
 			}
-			if _, complete, err := r.read(9, Message{ID: cmp.Or(r.owner, "a") + ".1.5.1/1", Kind: KindRenew}); !complete || err != nil {
-				t.Errorf("the next record is not complete: %v", err)
-			}
+			_, complete, err := r.read(9, Message{ID: cmp.Or(r.owner, "a") + ".1.5.1/1", Kind: KindRenew})
+			assert.True(t, complete && err == nil, "the next record is not complete", err)
 		})
 	}
 }

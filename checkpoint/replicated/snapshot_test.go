@@ -72,29 +72,22 @@ func TestSnapshots(t *testing.T) {
 			_, err := replicated.Restore(t.Context(), s, identity, nil)
 			require.ErrorIs(t, err, replicated.ErrNoSnapshot)
 			for i := range uint64(40) {
-				if _, err := publish(t, log, i, replicated.Message{ID: "a"}); err != nil {
-					t.Fatal(err)
-				}
+				require.Value(publish(t, log, i, replicated.Message{ID: "a"}))(t)
 			}
 			for i, state := range []*memory{filled(0, 0, 10), filled(3, 10, 20), filled(20, 1<<20, 30), filled(2, 3, 40)} {
 				written := require.Value(replicated.WriteSnapshot(t.Context(), log, s, state))(t)
 				got, snapshot := restored(t, s)
 				wantState(t, got, state)
-				if snapshot != written || snapshot.Offset != state.offset || snapshot.Time.IsZero() {
-					t.Errorf("restored %+v, written %+v", snapshot, written)
-				}
-				if n := len(objects(t, s)); n > 2 {
-					t.Errorf("%d objects after %d snapshots, want 2", n, i+1)
-				}
+				assert.True(t, snapshot == written && snapshot.Offset == state.offset && !snapshot.Time.IsZero(), "restored", snapshot, "written", written)
+				n := len(objects(t, s))
+				assert.True(t, n <= 2, n, "objects after", i+1, "snapshots, want 2")
 			}
 			require.ErrorIs(t, log.Follow(t.Context(), 29, nil), replicated.ErrPurged)
-			if _, err := log.Get(t.Context(), 30); err != nil {
-				t.Errorf("the message of the snapshot before the last: %v", err)
-			}
+			_, err = log.Get(t.Context(), 30)
+			assert.NoError(t, err, "the message of the snapshot before the last")
 			again := s.Writer(t.Context(), objects(t, s)[0])
-			if _, err := again.Write([]byte("late")); err == nil {
-				t.Error("an object was written twice")
-			}
+			_, err = again.Write([]byte("late"))
+			assert.Error(t, err, "an object was written twice")
 			if _, err := replicated.WriteSnapshot(t.Context(), log, s, filled(2, 3, 40)); err == nil || len(objects(t, s)) != 2 {
 				t.Errorf("a snapshot of the same message: %v, objects %v", err, objects(t, s))
 			}
@@ -129,9 +122,7 @@ func TestRestoreFallsBack(t *testing.T) {
 			servers := replicatedtest.New(1, replicatedtest.Faults{MaxData: 100})
 			log, s := servers.Stream("a", 1), servers.Snapshots("a", 1)
 			for offset := uint64(10); offset <= 20; offset += 10 {
-				if _, err := replicated.WriteSnapshot(t.Context(), log, s, filled(50, 20, offset)); err != nil {
-					t.Fatal(err)
-				}
+				require.Value(replicated.WriteSnapshot(t.Context(), log, s, filled(50, 20, offset)))(t)
 			}
 			p, _, err := s.Pointer(t.Context())
 			require.NoError(t, err)
@@ -197,9 +188,8 @@ func TestFollowersMakeSnapshots(t *testing.T) {
 			appendRecord(t, log, fmt.Sprintf("%d:%s", i+1, strings.Repeat("x", 100)))
 			time.Sleep(time.Second)
 		}
-		if n := made.Load(); n < 8 || n > 11 {
-			t.Errorf("%d snapshots were made, want 10", n)
-		}
+		n := made.Load()
+		assert.True(t, n >= 8 && n <= 11, n, "snapshots were made, want 10")
 		if n := len(servers.Messages(1)); n > 250 {
 			t.Errorf("the log has %d messages", n)
 		}
@@ -323,8 +313,6 @@ func TestSnapshotsAreAlwaysRestorable(t *testing.T) {
 func TestPurgingTooFarIsDetected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := snapshotPlan{seed: 1, steps: 10, faults: replicatedtest.Faults{PurgeBeyond: 2}}
-		if p.run(t) == "" {
-			t.Error("not detected")
-		}
+		assert.True(t, p.run(t) != "", "not detected")
 	})
 }

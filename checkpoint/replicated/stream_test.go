@@ -87,9 +87,8 @@ func TestStream(t *testing.T) {
 			}
 			for _, after := range []uint64{0, 9, 11, 1 << 40} {
 				var wrong *replicated.WrongLastError
-				if _, err := publish(t, s, after, message(99)); !errors.As(err, &wrong) || wrong.Last != 10 {
-					t.Errorf("a message after %d: %v, want 10 as the last", after, err)
-				}
+				_, err := publish(t, s, after, message(99))
+				assert.True(t, errors.As(err, &wrong) && wrong.Last == 10, "a message after", after, err, "want 10 as the last")
 			}
 			if m, err := s.Get(t.Context(), 3); err != nil || m.ID != "a.1.3.1/1" || m.Kind != replicated.KindRecord || m.Term != 7500*time.Millisecond || string(m.Data) != "\x03" {
 				t.Errorf("message 3: %+v, %v", m, err)

@@ -15,7 +15,9 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/replicated"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/replicatedtest"
+	"ndrbridge/test/require"
 )
 
 // plan is one run of owners that take the log from each other while the servers have faults.
@@ -207,9 +209,7 @@ func TestTakeovers(t *testing.T) {
 		f := &fleet{p: drawPlan(rt)}
 		var broken []string
 		synctest.Test(t, func(*testing.T) { broken = f.run() })
-		if len(broken) > 0 {
-			rt.Fatal(broken)
-		}
+		require.True(rt, len(broken) == 0, broken)
 	})
 }
 
@@ -238,9 +238,7 @@ func TestSabotagedTakeoversAreDetected(t *testing.T) {
 					}
 				})
 			}
-			if (detected > 0) != c.broken {
-				t.Errorf("broken in %d of 10 runs", detected)
-			}
+			assert.Equal(t, detected > 0, c.broken, "broken in", detected, "of 10 runs")
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/require"
 )
@@ -61,20 +62,13 @@ sinks:
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := admin.API.PauseSink.Do(t.Context(), client(test.token, test.files), admin.OfSink{Sink: "soc"})
-			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-				t.Errorf("the error is %v, want %q", err, test.want)
-			}
+			assert.True(t, (err == nil) == (test.want == "") && (err == nil || strings.Contains(err.Error(), test.want)), "the error", err, test.want)
 		})
 	}
-	if status, err := client("read", files).Status(t.Context()); err != nil || !status.ReadOnly || status.Sinks[0].State != "paused" {
-		t.Errorf("%+v (%v)", status, err)
-	}
+	status, err := client("read", files).Status(t.Context())
+	assert.True(t, err == nil && status.ReadOnly && status.Sinks[0].State == "paused", status, err)
 	resp := require.Value(http.Get("http://" + r.AdminAddress() + "/healthz"))(t)
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusBadRequest {
-		t.Errorf("plain HTTP is answered with %s", resp.Status)
-	}
-	if !r.log.hasLine("running", "admin=https://localhost:") {
-		t.Errorf("the start is not logged with the scheme and the host of admin.listen: %s", r.log)
-	}
+	assert.Equal(t, resp.StatusCode, http.StatusBadRequest, "plain HTTP is answered with", resp.Status)
+	assert.True(t, r.log.hasLine("running", "admin=https://localhost:"), "the start is not logged with the scheme and the host of admin.listen", r.log)
 }

@@ -99,9 +99,7 @@ func clientOf(t *testing.T, b *bridge.Bridge) *admin.Client {
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("gave up waiting: %s", what)
-		}
+		require.True(t, time.Now().Before(deadline), "gave up waiting", what)
 	}
 }
 
@@ -210,9 +208,7 @@ func TestTheBridgeIsReadyOnceEveryStreamWasRead(t *testing.T) {
 	// An event about an unreachable appliance would be counted below.
 	r := run(t, strings.Replace(yaml, "rate_limit: 1000", "rate_limit: 1000\n    unreachable_after: 1000000", 1))
 	status, body := get(t, "http://"+r.AdminAddress()+"/readyz")
-	if status != http.StatusServiceUnavailable || !strings.Contains(body, "hq/detections") {
-		t.Errorf("%d %s", status, body)
-	}
+	assert.True(t, status == http.StatusServiceUnavailable && strings.Contains(body, "hq/detections"), status, body)
 	await(t, "a failed poll of detections", func() bool { return r.log.hasLine("stream=detections", "500") })
 	a.SetHazards(standin.Hazards{})
 	await(t, "readiness", func() bool {
@@ -309,9 +305,7 @@ func TestErrorsThatTheLogExplains(t *testing.T) {
 				text := r.log.String()
 				return !slices.ContainsFunc(c.says, func(word string) bool { return !strings.Contains(text, word) })
 			})
-			if strings.Contains(r.log.String(), "wrong-key") {
-				t.Errorf("the log holds the key:\n%s", r.log)
-			}
+			assert.NotContains(t, r.log.String(), "wrong-key", "the log holds the key", r.log)
 		})
 	}
 }
@@ -340,9 +334,8 @@ func TestTwoBridgesDoNotShareAState(t *testing.T) {
 	if err == nil {
 		t.Fatal("a second one started", b.Close())
 	}
-	if path := statePath(t, yaml); !strings.Contains(err.Error(), "another ndrbridge") || !strings.Contains(err.Error(), path) {
-		t.Errorf("got %v", err)
-	}
+	path := statePath(t, yaml)
+	assert.True(t, strings.Contains(err.Error(), "another ndrbridge") && strings.Contains(err.Error(), path), err)
 }
 
 func statePath(t *testing.T, yaml string) string {

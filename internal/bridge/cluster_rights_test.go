@@ -129,9 +129,7 @@ func (f *followed) snapshot(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	snapshot, err := replicated.WriteSnapshot(t.Context(), f.storage.Stream, f.storage.Snapshots, f.replica)
-	if err != nil {
-		t.Errorf("write a snapshot: %v", err)
-	}
+	assert.NoError(t, err, "write a snapshot")
 	f.last = snapshot.Offset
 }
 
@@ -164,7 +162,5 @@ func TestTheDocumentedRightsSuffice(t *testing.T) {
 			t.Errorf("%s was refused something", m.name)
 		}
 	}
-	if lines := refused(); len(lines) > 0 {
-		t.Errorf("the NATS server refused: %q", lines)
-	}
+	assert.Empty(t, refused(), "the NATS server refused")
 }

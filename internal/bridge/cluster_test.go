@@ -15,6 +15,7 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/bridge"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
@@ -144,9 +145,7 @@ func (b *bridges) judge(t *testing.T, once bool) {
 			return n == 0
 		})
 		verdict := b.soc.book().Judge(name, history(a))
-		if len(verdict.Faults) > 0 || once && verdict.Duplicates > 0 {
-			t.Errorf("%s: %+v", name, verdict)
-		}
+		assert.True(t, len(verdict.Faults) == 0 && (!once || verdict.Duplicates <= 0), name, verdict)
 	}
 }
 
@@ -161,9 +160,7 @@ func (b *bridges) add(n int) {
 func awaitCluster(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("gave up waiting: %s", what)
-		}
+		require.True(t, time.Now().Before(deadline), "gave up waiting", what)
 	}
 }
 
@@ -207,9 +204,8 @@ func TestAStandbyTakesOverFromAMemberThatIsCutOff(t *testing.T) {
 	awaitCluster(t, "the standby to be the owner", func() bool { return standby.cluster(t).Owner == standby.name })
 	b.add(20)
 	b.judge(t, false)
-	if status, text := get(t, "http://"+owner.AdminAddress()+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "NATS") {
-		t.Errorf("the member that is cut off: %d %s", status, text)
-	}
+	status, text := get(t, "http://"+owner.AdminAddress()+"/readyz")
+	assert.True(t, status == http.StatusServiceUnavailable && strings.Contains(text, "NATS"), "the member that is cut off", status, text)
 	owner.link.Join()
 	standby.awaitOwner(t, standby.name, 2)
 	standby.stop()
@@ -241,9 +237,8 @@ func TestAnyMemberAnswers(t *testing.T) {
 	}
 	for _, path := range []string{"/api/v1/sinks", "/api/v1/tickets", "/api/v1/none"} {
 		status, text := get(t, "http://"+owner.AdminAddress()+path)
-		if again, same := get(t, "http://"+standby.AdminAddress()+path); again != status || same != text {
-			t.Errorf("%s: %d %s at the owner, and %d %s at the standby", path, status, text, again, same)
-		}
+		again, same := get(t, "http://"+standby.AdminAddress()+path)
+		assert.True(t, again == status && same == text, path, status, text, "at the owner, and", again, same, "at the standby")
 	}
 	standby.link.Cut()
 	owner.stop()
@@ -262,21 +257,16 @@ func TestAReloadIsThatOfTheMember(t *testing.T) {
 		yaml := strings.Replace(*m.yaml.Load(), "max_events: 50", "max_events: 7", 1)
 		m.yaml.Store(&yaml)
 		changed := require.Value(m.control(t).Reload(t.Context()))(t)
-		if len(changed.Changes) == 0 {
-			t.Error("no change is reported")
-		}
+		assert.True(t, len(changed.Changes) != 0, "no change is reported")
 		if !m.log.hasLine("configuration reloaded", "trigger=api", "changes=1") {
 			t.Errorf("%s did not reload", m.name)
 		}
 	}
-	if !owner.log.hasLine("configuration changed", "sink soc: changed") {
-		t.Error("the owner did not change its sink")
-	}
+	assert.True(t, owner.log.hasLine("configuration changed", "sink soc: changed"), "the owner did not change its sink")
 	yaml := strings.Replace(*standby.yaml.Load(), "max_events: 7", "max_events: 7, colour: red", 1)
 	standby.yaml.Store(&yaml)
-	if _, err := standby.control(t).Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "colour") {
-		t.Errorf("a configuration that is not valid: %v", err)
-	}
+	_, err := standby.control(t).Reload(t.Context())
+	assert.True(t, err != nil && strings.Contains(err.Error(), "colour"), "a configuration that is not valid", err)
 	b.add(10)
 	b.judge(t, false)
 }
@@ -288,9 +278,8 @@ func TestAMemberWaitsForNATS(t *testing.T) {
 	link.Cut()
 	m := b.joinOver(t, "one", link)
 	awaitCluster(t, "the log to say why", func() bool { return m.log.hasLine("cannot be joined", "cluster.nats.url") })
-	if status, text := get(t, "http://"+m.AdminAddress()+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "NATS") {
-		t.Errorf("%d %s", status, text)
-	}
+	status, text := get(t, "http://"+m.AdminAddress()+"/readyz")
+	assert.True(t, status == http.StatusServiceUnavailable && strings.Contains(text, "NATS"), status, text)
 	link.Join()
 	b.judge(t, true)
 	awaitCluster(t, "readiness", func() bool {
@@ -331,7 +320,6 @@ func TestGroupsShareNATSServers(t *testing.T) {
 	east.judge(t, true)
 	west.judge(t, true)
 	standby.awaitOwner(t, standby.name, 1)
-	if seen := other.cluster(t); seen.Name != "test-2" || len(seen.Members) != 1 || other.log.hasLine("another member took the log") {
-		t.Errorf("the other cluster: %+v", seen)
-	}
+	seen := other.cluster(t)
+	assert.True(t, seen.Name == "test-2" && len(seen.Members) == 1 && !other.log.hasLine("another member took the log"), "the other cluster", seen)
 }

@@ -1,7 +1,6 @@
 package bridge_test
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -31,9 +30,8 @@ func TestADetectionIsFoundWithItsDeliveries(t *testing.T) {
 	a.Add(d)
 	id := d.ID
 	await(t, "the detection", func() bool { return soc.count("") == 31 })
-	if status, body := r.send(t, "", fmt.Sprintf(`{"ticket_id": "SEC-7", "detection_id": %d, "status": "closed"}`, id)); status != http.StatusAccepted {
-		t.Fatal(status, body)
-	}
+	status, body := r.send(t, "", fmt.Sprintf(`{"ticket_id": "SEC-7", "detection_id": %d, "status": "closed"}`, id))
+	require.Equal(t, status, http.StatusAccepted, body)
 	var found admin.Detection
 	result := func(version int, sink string) string {
 		for _, of := range found.Versions[version].Sinks {
@@ -45,9 +43,8 @@ func TestADetectionIsFoundWithItsDeliveries(t *testing.T) {
 	}
 	await(t, "the version with the ticket", func() bool {
 		var err error
-		if found, err = admin.API.GetDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: "hq", ID: id}); err != nil {
-			t.Fatal(err)
-		}
+		found, err = admin.API.GetDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: "hq", ID: id})
+		require.NoError(t, err)
 		n := len(found.Versions)
 		return n >= 2 && len(found.Commands) == 1 && found.Commands[0].Status == "applied" &&
 			result(0, "soc") == admin.ResultDelivered && result(0, "few") == admin.ResultDelivered &&
@@ -64,23 +61,18 @@ func TestADetectionIsFoundWithItsDeliveries(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	for i, v := range found.Versions[1:] {
-		if v.Seq >= found.Versions[i].Seq || !strings.Contains(string(v.Event), fmt.Sprintf(`"subject":"%d"`, id)) {
-			t.Errorf("version %d: %d %s", i, v.Seq, v.Event)
-		}
+		assert.True(t, v.Seq < found.Versions[i].Seq && strings.Contains(string(v.Event), fmt.Sprintf(`"subject":"%d"`, id)), "version", i, v.Seq, string(v.Event))
 	}
 	for name, what := range map[string]struct {
 		appliance string
 		id        int64
 	}{"an appliance that is not configured": {"nowhere", id}, "a detection that was not seen": {"hq", 1 << 60}, "no detection": {"hq", 0}} {
-		if _, err := admin.API.GetDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: what.appliance, ID: what.id}); !errors.Is(err, admin.ErrUnknown) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := admin.API.GetDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: what.appliance, ID: what.id})
+		assert.ErrorIs(t, err, admin.ErrUnknown, name)
 	}
 	r.stop()
 	stopped, err := admin.API.GetDetection.Call(t.Context(), openOffline(t, yaml).Client, admin.DetectionRequest{Appliance: "hq", ID: id})
-	if err != nil || len(stopped.Versions) != len(found.Versions) {
-		t.Errorf("while the bridge is stopped: %+v (%v)", stopped, err)
-	}
+	assert.True(t, err == nil && len(stopped.Versions) == len(found.Versions), "while the bridge is stopped", stopped, err)
 }
 
 func TestADetectionIsFoundInDeadLettersAfterTheJournalWasTrimmed(t *testing.T) {
@@ -96,19 +88,13 @@ func TestADetectionIsFoundInDeadLettersAfterTheJournalWasTrimmed(t *testing.T) {
 		return err == nil && s.Sinks[0].DeadLetters == 3 && s.State.Journal.Events == 0
 	})
 	d, err := admin.API.GetDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: "hq", ID: id})
-	if err != nil || len(d.Versions) != 1 || d.Versions[0].Journalled {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	if of := d.Versions[0].Sinks[0]; of.Result != admin.ResultDeadLetter || !strings.Contains(of.Reason, "422") || of.Class != "rejected" {
-		t.Errorf("%+v", of)
-	}
-	if _, err := admin.API.GetDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "soc"}, Key: d.Versions[0].Sinks[0].Key}); err != nil {
-		t.Error(err)
-	}
-	if n, err := admin.API.DropDeadLetters.Call(t.Context(), c, admin.Selection{OfDead: admin.OfDead{Sink: "soc"}, All: true}); n.N != 3 || err != nil {
-		t.Fatal(n, err)
-	}
-	if d, err = admin.API.GetDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: "hq", ID: id}); err != nil || len(d.Versions) != 0 || d.Seen == nil {
-		t.Errorf("without dead letters: %+v, %v", d, err)
-	}
+	require.True(t, err == nil && len(d.Versions) == 1 && !d.Versions[0].Journalled, d, err)
+	of := d.Versions[0].Sinks[0]
+	assert.True(t, of.Result == admin.ResultDeadLetter && strings.Contains(of.Reason, "422") && of.Class == "rejected", of)
+	_, err = admin.API.GetDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: admin.OfDead{Sink: "soc"}, Key: d.Versions[0].Sinks[0].Key})
+	assert.NoError(t, err)
+	n, err := admin.API.DropDeadLetters.Call(t.Context(), c, admin.Selection{OfDead: admin.OfDead{Sink: "soc"}, All: true})
+	require.True(t, n.N == 3 && err == nil, n, err)
+	d, err = admin.API.GetDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: "hq", ID: id})
+	assert.True(t, err == nil && len(d.Versions) == 0 && d.Seen != nil, "without dead letters", d, err)
 }

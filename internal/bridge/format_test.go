@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -47,21 +48,16 @@ func TestARequeuedEventIsSentInTheFormatOfItsSink(t *testing.T) {
 	c, owner := r.control(t), admin.OfDead{Sink: "soc"}
 	await(t, "the rejected event", func() bool { return sinkStatus(t, c, "soc").DeadLetters == 1 })
 	list, err := admin.API.ListDeadLetters.Call(t.Context(), c, admin.DeadRequest{OfDead: owner, Limit: 10})
-	if err != nil || len(list.DeadLetters) != 1 {
-		t.Fatalf("%d dead letters, %v", len(list.DeadLetters), err)
-	}
+	require.True(t, err == nil && len(list.DeadLetters) == 1, len(list.DeadLetters), "dead letters", err)
 	letter, err := admin.API.GetDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: owner, Key: list.DeadLetters[0].Key})
 	require.NoError(t, err)
 	stored, err := transform.Parse(letter.Body)
-	if err != nil || !strings.Contains(string(stored.Data()), title) {
-		t.Fatalf("%v: the dead letter holds %s", err, letter.Body)
-	}
+	require.True(t, err == nil && strings.Contains(string(stored.Data()), title), err, "the dead letter holds", string(letter.Body))
 	mu.Lock()
 	accepts = true
 	mu.Unlock()
-	if n, err := admin.API.RequeueDeadLetters.Call(t.Context(), c, admin.Selection{OfDead: owner, All: true}); n.N != 1 || err != nil {
-		t.Fatalf("%d requeued, %v", n, err)
-	}
+	n, err := admin.API.RequeueDeadLetters.Call(t.Context(), c, admin.Selection{OfDead: owner, All: true})
+	require.True(t, n.N == 1 && err == nil, n, "requeued", err)
 	await(t, "the requeued event", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -69,10 +65,7 @@ func TestARequeuedEventIsSentInTheFormatOfItsSink(t *testing.T) {
 	})
 	r.stop()
 	var document struct{ Event struct{ ID string } } // in ECS
-	if err := json.Unmarshal(documents[0], &document); err != nil || document.Event.ID != stored.ID {
-		t.Errorf("%v: the document of %s is %s", err, stored.ID, documents[0])
-	}
-	if strings.Contains(string(documents[0]), title) {
-		t.Errorf("the title was sent: %s", documents[0])
-	}
+	err = json.Unmarshal(documents[0], &document)
+	assert.True(t, err == nil && document.Event.ID == stored.ID, err, "the document of", stored.ID, documents)
+	assert.NotContains(t, string(documents[0]), title, "the title was sent")
 }

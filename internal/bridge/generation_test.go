@@ -75,9 +75,8 @@ func TestAClusterAdoptsTheStateOfASingleBridge(t *testing.T) {
 	require.NoError(t, os.Rename(exported, config.State))
 	r = run(t, single) // a single bridge continues with it
 	await(t, "contact", func() bool { return sinkStatus(t, r.control(t), "soc").State == "running" })
-	if n := soc.count(""); n != delivered {
-		t.Errorf("%d events arrived again", n-delivered)
-	}
+	n := soc.count("")
+	assert.Equal(t, n, delivered, n-delivered, "events arrived again")
 }
 
 // lose replaces the NATS server by an empty one at the same address.
@@ -156,14 +155,11 @@ func TestNATSThatLosesItsDataStopsTheClusterUntilItIsRecovered(t *testing.T) {
 				}
 				waits(members[n])
 			}
-			if n := b.soc.count(""); n != before {
-				t.Errorf("%d events were delivered without the state", n-before)
-			}
+			n := b.soc.count("")
+			assert.Equal(t, n, before, n-before, "events were delivered without the state")
 			if c.running {
 				furthest := slices.MaxFunc(three.cluster(t).Members, func(a, b admin.ClusterMember) int { return cmp.Compare(a.Offset, b.Offset) })
-				if furthest.Member != "one" || furthest.Generation != 1 {
-					t.Errorf("the furthest copy is that of %+v", furthest)
-				}
+				assert.True(t, furthest.Member == "one" && furthest.Generation == 1, "the furthest copy is that of", furthest)
 				require.NoError(t, admin.API.RecoverCluster.Do(t.Context(), clientOf(t, three.Bridge), admin.Recovery{From: furthest.Member}))
 			} else {
 				one.stop()
@@ -177,9 +173,8 @@ func TestNATSThatLosesItsDataStopsTheClusterUntilItIsRecovered(t *testing.T) {
 			for _, m := range members {
 				awaitCluster(t, m.name+" to be ready", func() bool { return m.notReady(t) == "" })
 			}
-			if seen := one.cluster(t); seen.Generation != 2 || len(seen.Members) != 3 {
-				t.Errorf("the cluster %+v", seen)
-			}
+			seen := one.cluster(t)
+			assert.True(t, seen.Generation == 2 && len(seen.Members) == 3, "the cluster", seen)
 		})
 	}
 }
@@ -188,9 +183,8 @@ func TestNATSThatLosesItsDataStopsTheClusterUntilItIsRecovered(t *testing.T) {
 // stopped. Nothing is created before that is confirmed.
 func (b *bridges) recoverFromFile(t *testing.T, config *configs.Config) {
 	t.Helper()
-	if err := bridge.Init(t.Context(), config, "", func(int64) {}); err == nil || !strings.Contains(err.Error(), "ndrbridge cluster recover") {
-		t.Errorf("the cluster was created again: %v", err)
-	}
+	err := bridge.Init(t.Context(), config, "", func(int64) {})
+	assert.True(t, err != nil && strings.Contains(err.Error(), "ndrbridge cluster recover"), "the cluster was created again", err)
 	refused := errors.New("refused")
 	if r, err := bridge.Recover(t.Context(), config, config.State, func(bridge.Recovery) error { return refused }); !errors.Is(err, refused) || r.Next != 0 {
 		t.Errorf("it was not confirmed: %v", err)
@@ -199,9 +193,7 @@ func (b *bridges) recoverFromFile(t *testing.T, config *configs.Config) {
 		t.Errorf("%d streams were created without a confirmation (%v)", stored.Streams, err)
 	}
 	r, err := bridge.Recover(t.Context(), config, config.State, confirmed)
-	if err != nil || r.Offset == 0 || r.Last != 0 || r.Generation != 1 || r.Next != 2 {
-		t.Fatalf("the recovery %+v (%v)", r, err)
-	}
+	require.True(t, err == nil && r.Offset != 0 && r.Last == 0 && r.Generation == 1 && r.Next == 2, "the recovery", r, err)
 }
 
 // TestABackupContinuesInEmptyNATS follows the recipe in docs/cluster.md.
@@ -231,9 +223,7 @@ func TestABackupContinuesInEmptyNATS(t *testing.T) {
 	b.add(5)
 	b.judge(t, false)
 	aside, err := filepath.Glob(config.State + ".*.lost")
-	if err != nil || len(aside) != 1 {
-		t.Errorf("set aside: %q (%v)", aside, err)
-	}
+	assert.True(t, err == nil && len(aside) == 1, "set aside", aside, err)
 }
 
 // TestAnArchiveContinuesInEmptyNATS: with all that was delivered before it.
@@ -287,9 +277,7 @@ func (b *bridges) spoil(t *testing.T) {
 	last := require.Value(log.Last(t.Context()))(t)
 	stray, err := replicated.Take(t.Context(), log, last, replicated.Options{Context: t.Context(), Owner: "stray", Clock: lease.System()})
 	require.NoError(t, err)
-	if _, err := stray.Append([]byte("garbage")); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(stray.Append([]byte("garbage")))(t)
 }
 
 func TestTheLogIsRecoveredFromARunningMember(t *testing.T) {
@@ -305,9 +293,8 @@ func TestTheLogIsRecoveredFromARunningMember(t *testing.T) {
 	assert.ErrorContains(t, recover("two"), "nothing to recover", "a log with an owner")
 	config := parse(t, *two.yaml.Load())
 	two.stop()
-	if _, err := bridge.Recover(t.Context(), config, config.State, confirmed); err == nil || !strings.Contains(err.Error(), "a member owns the log") {
-		t.Errorf("a log with an owner, from a file: %v", err)
-	}
+	_, err := bridge.Recover(t.Context(), config, config.State, confirmed)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "a member owns the log"), "a log with an owner, from a file", err)
 	one.stop()
 
 	b.spoil(t)
@@ -319,9 +306,7 @@ func TestTheLogIsRecoveredFromARunningMember(t *testing.T) {
 	b.add(20)
 	assert.ErrorContains(t, recover("three"), "cannot be reached", "a member that does not exist")
 	require.NoError(t, recover("two"))
-	if !two.log.hasLine("continued from this member's copy on request") {
-		t.Error("the member does not log what it did")
-	}
+	assert.True(t, two.log.hasLine("continued from this member's copy on request"), "the member does not log what it did")
 	b.judge(t, false)
 	for _, m := range []*clusterMember{one, two} {
 		awaitCluster(t, m.name+" to be ready", func() bool { return m.notReady(t) == "" })

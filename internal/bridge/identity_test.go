@@ -57,9 +57,7 @@ func TestAnotherApplianceUnderTheSameNameIsReportedOnce(t *testing.T) {
 			r := runUntilLooked(t, yaml, first)
 			await(t, "the events of the first appliance", func() bool { return soc.count("") == known })
 			r.stop()
-			if r.log.hasLine(replacedLine) {
-				t.Fatalf("the first one is reported:\n%s", r.log)
-			}
+			require.True(t, !r.log.hasLine(replacedLine), "the first one is reported", r.log)
 
 			second := standin.New(standin.Options{Seed: 2})
 			second.SetIdentity(test.identity)
@@ -69,35 +67,29 @@ func TestAnotherApplianceUnderTheSameNameIsReportedOnce(t *testing.T) {
 			front.Store(second)
 			r = run(t, yaml)
 			await(t, "the report", func() bool { return r.log.hasLine("level=ERROR", replacedLine, test.reason) })
-			if replaced := replacedOf(t, r.control(t)); replaced == nil || !strings.Contains(replaced.Reason, test.reason) {
-				t.Errorf("the status has %+v", replaced)
-			}
+			replaced := replacedOf(t, r.control(t))
+			assert.True(t, replaced != nil && strings.Contains(replaced.Reason, test.reason), "the status", replaced)
 			second.AddMany(known)
 			await(t, "all events of the second appliance that the first's ids could hide", func() bool { return missing(soc, second) == 0 })
 			r.stop()
 			assert.Equal(t, strings.Count(r.log.String(), replacedLine), 1, "reports")
 
 			r = runUntilLooked(t, yaml, second)
-			if replacedOf(t, r.control(t)) == nil {
-				t.Error("the status has forgotten it at the next start")
-			}
+			assert.True(t, replacedOf(t, r.control(t)) != nil, "the status has forgotten it at the next start")
 			if r.stop(); r.log.hasLine(replacedLine) {
 				t.Error("it is reported again at the next start")
 			}
 
 			state := openOffline(t, yaml)
-			if replacedOf(t, state.Client) == nil {
-				t.Error("the state does not have it without a bridge")
-			}
+			assert.True(t, replacedOf(t, state.Client) != nil, "the state does not have it without a bridge")
 			require.NoError(t, admin.API.ForgetAppliance.Do(t.Context(), state.Client, admin.ForgetRequest{Appliance: "hq"}))
 			require.NoError(t, state.Close())
 			// Its data from before the replacement is no longer hidden.
 			second.AddBacklog(known, 240*time.Hour)
 			r = runUntilLooked(t, yaml, second)
 			await(t, "all events of the second appliance", func() bool { return missing(soc, second) == 0 })
-			if replaced := replacedOf(t, r.control(t)); replaced != nil {
-				t.Errorf("the status still has %+v", replaced)
-			}
+			replaced = replacedOf(t, r.control(t))
+			assert.True(t, replaced == nil, "the status still", replaced)
 			if r.stop(); r.log.hasLine(replacedLine) {
 				t.Errorf("the replacement is reported again:\n%s", r.log)
 			}
@@ -123,9 +115,8 @@ func TestADroppedReportKeepsTheStreamsPositions(t *testing.T) {
 	a.AddMany(1)
 	r = runUntilLooked(t, yaml, a)
 	await(t, "the new events", func() bool { return soc.count("") == 21 })
-	if replaced := replacedOf(t, r.control(t)); replaced != nil {
-		t.Errorf("the status still has %+v", replaced)
-	}
+	replaced := replacedOf(t, r.control(t))
+	assert.True(t, replaced == nil, "the status still", replaced)
 	if r.stop(); r.log.hasLine(replacedLine) {
 		t.Error("reported again")
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
@@ -53,9 +54,8 @@ func (i *inbox) refuseDuplicates(t *testing.T) {
 // judge fails the test unless each version of the detections of the appliance hq was delivered once.
 func (i *inbox) judge(t *testing.T, a *standin.Appliance) {
 	t.Helper()
-	if verdict := i.book().Judge("hq", history(a)); len(verdict.Faults) > 0 || verdict.Duplicates > 0 {
-		t.Errorf("%+v", verdict)
-	}
+	verdict := i.book().Judge("hq", history(a))
+	assert.True(t, len(verdict.Faults) == 0 && verdict.Duplicates <= 0, verdict)
 }
 
 // book returns the events in a ledger, with the appliance as the sink.

@@ -29,9 +29,7 @@ func startNATS(t *testing.T) (string, jetstream.JetStream) {
 	t.Helper()
 	s := loopback.NATS(t, func(o *server.Options) { o.Username, o.Password = "bridge", "hunter2" })
 	js := loopback.JetStream(t, s, nats.UserInfo("bridge", "hunter2"))
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{"ndr.tickets"}}); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{"ndr.tickets"}}))(t)
 	return s.ClientURL(), js
 }
 
@@ -86,9 +84,7 @@ tickets:
 	r := run(t, intakes("first"))
 	publish := func(body []byte) {
 		t.Helper()
-		if _, err := js.Publish(t.Context(), "ndr.tickets", body); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(js.Publish(t.Context(), "ndr.tickets", body))(t)
 	}
 	produce := func(body []byte) {
 		t.Helper()
@@ -130,9 +126,8 @@ tickets:
 		await(t, "the produced command", func() bool { return soc.applied("eve") })
 	})
 	t.Run("there are none without tickets", func(t *testing.T) {
-		if changes := r.reload(t, base); !slices.Contains(changes, "tickets from nats: removed") || !slices.Contains(changes, "tickets from kafka: removed") {
-			t.Errorf("%q", changes)
-		}
+		changes := r.reload(t, base)
+		assert.True(t, slices.Contains(changes, "tickets from nats: removed") && slices.Contains(changes, "tickets from kafka: removed"), changes)
 		r.intakes(t, "no intakes", func(all []admin.IntakeStatus) bool { return len(all) == 0 })
 	})
 }
@@ -154,16 +149,12 @@ tickets:
 			all[1].State == "retrying" && strings.Contains(all[1].Error, "refused")
 	})
 	await(t, "the backlog", func() bool { return soc.count("") >= 3 })
-	if status, answer := r.send(t, "", string(assign("ana"))); status != http.StatusAccepted {
-		t.Fatalf("%d %s", status, answer)
-	}
+	status, answer := r.send(t, "", string(assign("ana")))
+	require.Equal(t, status, http.StatusAccepted, answer)
 	await(t, "the posted command", func() bool { return soc.applied("ana") })
-	if code, body := get(t, "http://"+r.AdminAddress()+"/readyz"); code != http.StatusOK {
-		t.Errorf("ready: %d %s", code, body)
-	}
-	if strings.Contains(r.log.String(), "s3cret") {
-		t.Error("the log shows the password")
-	}
+	code, body := get(t, "http://"+r.AdminAddress()+"/readyz")
+	assert.Equal(t, code, http.StatusOK, "ready", body)
+	assert.NotContains(t, r.log.String(), "s3cret", "the log shows the password")
 }
 
 // ticketed gives a detection the ticket SEC-1.
@@ -194,9 +185,7 @@ tickets:
 		return err == nil && status.State.Journal.Full
 	})
 	for _, body := range [][]byte{[]byte(`{"ticket": "SEC-1"}`), assign("ana")} {
-		if _, err := js.Publish(t.Context(), "ndr.tickets", body); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(js.Publish(t.Context(), "ndr.tickets", body))(t)
 		require.NoError(t, producer.ProduceSync(t.Context(), &kgo.Record{Key: []byte("SEC-1"), Value: body}).FirstErr())
 	}
 	r.intakes(t, "both intakes have refused one message and taken the one behind it", func(all []admin.IntakeStatus) bool {

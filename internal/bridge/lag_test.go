@@ -31,31 +31,25 @@ func TestAnEventReportsWhatASinkMissedWhileUnconfigured(t *testing.T) {
 		_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
 		return strings.Contains(metrics, "ndrbridge_journal_events 0")
 	})
-	if s := sinkStatus(t, r.control(t), "away"); s.Skipped != 101 {
-		t.Errorf("%+v", s)
-	}
+	s := sinkStatus(t, r.control(t), "away")
+	assert.Equal(t, s.Skipped, 101, s)
 	away.Answer(0)
 	// It comes back by a reload, as it would by a restart.
 	r.reload(t, both)
 	await(t, "the event that reports it", func() bool {
 		return away.count("io.ndrbridge.sink.skipped") == 1 && here.count("io.ndrbridge.sink.skipped") == 1
 	})
-	if data := string(away.of("")[0].Data()); !strings.Contains(data, `"sink":"away"`) || !strings.Contains(data, `"events":101`) {
-		t.Errorf("the event reports %s", data)
-	}
+	data := string(away.of("")[0].Data())
+	assert.True(t, strings.Contains(data, `"sink":"away"`) && strings.Contains(data, `"events":101`), "the event reports", data)
 	r.stop()
 	for _, want := range []string{"a sink that is not configured", "ndrbridge state rename NAME OTHER", "sink=away missed_events=101"} {
-		if !strings.Contains(r.log.String(), want) {
-			t.Errorf("the log lacks %q:\n%s", want, r.log)
-		}
+		assert.Contains(t, r.log.String(), want, "the log lacks", r.log)
 	}
 	r = run(t, both)
 	_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
 	assert.Contains(t, metrics, `ndrbridge_sink_skipped_total{sink="away"} 101`, "the missed events are not counted")
 	r.stop()
-	if strings.Contains(r.log.String(), "missed_events") {
-		t.Errorf("it is reported twice:\n%s", r.log)
-	}
+	assert.NotContains(t, r.log.String(), "missed_events", "it is reported twice", r.log)
 }
 
 func TestASinkThatSkipsDoesNotFillTheJournal(t *testing.T) {
@@ -73,9 +67,8 @@ func TestASinkThatSkipsDoesNotFillTheJournal(t *testing.T) {
 			a.AddHuge(1 << 20)
 		}
 		await(t, "what is new at the other sink", func() bool { return siem.count("")-siem.count(kind) == large*(round+1) })
-		if status, err := c.Status(t.Context()); err != nil || status.State.Journal.Full {
-			t.Fatalf("%+v, %v", status, err)
-		}
+		status, err := c.Status(t.Context())
+		require.True(t, err == nil && !status.State.Journal.Full, status, err)
 		if round == 0 {
 			await(t, "the excess to be skipped", func() bool { return sinkStatus(t, c, "chat").LagBytes < 3<<20 && siem.count(kind) > 0 })
 		}

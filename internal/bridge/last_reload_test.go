@@ -8,14 +8,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 )
 
 func TestALoadThatChangesNothingCountsAsTheLastSuccess(t *testing.T) {
 	last := newLastReload(prometheus.NewRegistry())
 	later := time.Now().Add(time.Hour).Truncate(time.Second)
-	if last.set(admin.ReloadStatus{Time: later, OK: true}, true) {
-		t.Error("a watch that finds what is there already has news")
-	}
+	assert.False(t, last.set(admin.ReloadStatus{Time: later, OK: true}, true), "a watch that finds what is there already has news")
 	if got := testutil.ToFloat64(last.succeeded); got != float64(later.Unix()) {
 		t.Errorf("last loaded at %v, want %d", got, later.Unix())
 	}

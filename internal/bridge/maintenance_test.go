@@ -1,7 +1,6 @@
 package bridge_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -28,20 +27,15 @@ func TestARunningBridgeForgetsAndRenamesWhatIsNotConfigured(t *testing.T) {
 	r.reload(t, strings.Replace(strings.Replace(both, webhookSink("soc", soc.URL), "", 1), "name: hq", "name: dc", 1))
 	await(t, "the backlog under another name", func() bool { return other.count("") >= 20 })
 
-	if err := admin.API.RenameSink.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"}); err == nil || !strings.Contains(err.Error(), "the sink other is configured") {
-		t.Errorf("soc was renamed to a sink that is configured: %v", err)
-	}
+	err := admin.API.RenameSink.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"})
+	assert.True(t, err != nil && strings.Contains(err.Error(), "the sink other is configured"), "soc was renamed to a sink that is configured", err)
 	assert.NoError(t, admin.API.RenameSink.Do(ctx, client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "new"}))
 	sinkStatus(t, client, "new")
 	assert.NoError(t, admin.API.ForgetSink.Do(ctx, client, admin.OfSink{Sink: "new"}))
 	assert.ErrorIs(t, admin.API.ForgetSink.Do(ctx, client, admin.OfSink{Sink: "new"}), admin.ErrUnknown, "a sink was forgotten twice")
 	assert.NoError(t, admin.API.ForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "hq"}))
-	if err := admin.API.ForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "hq"}); !errors.Is(err, admin.ErrUnknown) {
-		t.Errorf("an appliance was forgotten twice: %v", err)
-	}
-	if err := admin.API.ForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "nobody", Identity: true}); !errors.Is(err, admin.ErrUnknown) {
-		t.Errorf("the identity of nobody was forgotten: %v", err)
-	}
+	assert.ErrorIs(t, admin.API.ForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "hq"}), admin.ErrUnknown, "an appliance was forgotten twice")
+	assert.ErrorIs(t, admin.API.ForgetAppliance.Do(ctx, client, admin.ForgetRequest{Appliance: "nobody", Identity: true}), admin.ErrUnknown)
 
 	// The appliance is new again.
 	r.reload(t, both)

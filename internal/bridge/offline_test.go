@@ -1,7 +1,6 @@
 package bridge_test
 
 import (
-	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -40,66 +39,53 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 		require.NoError(t, err)
 		f := openOffline(t, yaml)
 		status := require.Value(f.Status(t.Context()))(t)
-		if status.Running || status.State.Journal.Events != 12 || len(status.Appliances) != 1 || len(status.Appliances[0].Streams) != 2 {
-			t.Errorf("%+v", status)
-		}
-		if detections := status.Appliances[0].Streams[0]; detections.Position.IsZero() || detections.LagSeconds != nil {
-			t.Errorf("detections were read up to %v, with a lag of %v", detections.Position, detections.LagSeconds)
-		}
+		assert.True(t, !status.Running && status.State.Journal.Events == 12 && len(status.Appliances) == 1 && len(status.Appliances[0].Streams) == 2, status)
+		detections := status.Appliances[0].Streams[0]
+		assert.True(t, !detections.Position.IsZero() && detections.LagSeconds == nil, detections.Position, detections.LagSeconds)
 		if len(status.Sinks) != 1 || status.Sinks[0].Kind != "webhook" || status.Sinks[0].State != "" ||
 			len(status.Unconfigured) != 1 || status.Unconfigured[0].Name != "away" {
 			t.Errorf("%+v", status)
 		}
-		if deadLetters, err := admin.API.ListDeadLetters.Call(t.Context(), f.Client, admin.DeadRequest{OfDead: admin.OfDead{Sink: "away"}, Limit: 10}); len(deadLetters.DeadLetters) != 0 || err != nil {
-			t.Errorf("%v, %v", deadLetters, err)
-		}
-		if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
-			t.Error("the file has changed", err)
-		}
+		deadLetters, err := admin.API.ListDeadLetters.Call(t.Context(), f.Client, admin.DeadRequest{OfDead: admin.OfDead{Sink: "away"}, Limit: 10})
+		assert.True(t, len(deadLetters.DeadLetters) == 0 && err == nil, deadLetters, err)
+		after, err := os.ReadFile(path)
+		assert.True(t, err == nil && string(after) == string(before), "the file has changed", err)
 	})
 	t.Run("operations that need a running bridge are refused", func(t *testing.T) {
 		f := openOffline(t, yaml)
 		assert.ErrorIs(t, f.Tail(t.Context(), admin.From{}, nil), admin.ErrNotRunning)
-		if _, err := admin.API.GetHistory.Call(t.Context(), f.Client, admin.None{}); !errors.Is(err, admin.ErrNotRunning) {
-			t.Errorf("%v", err)
-		}
-		if _, err := f.Reload(t.Context()); !errors.Is(err, admin.ErrNotRunning) {
-			t.Errorf("%v", err)
-		}
+		_, err := admin.API.GetHistory.Call(t.Context(), f.Client, admin.None{})
+		assert.ErrorIs(t, err, admin.ErrNotRunning)
+		_, err = f.Reload(t.Context())
+		assert.ErrorIs(t, err, admin.ErrNotRunning)
 	})
 	t.Run("a sink is paused for the next run", func(t *testing.T) {
 		f := openOffline(t, yaml)
 		require.NoError(t, admin.API.PauseSink.Do(t.Context(), f.Client, admin.OfSink{Sink: "soc"}))
-		if s := sinkStatus(t, f.Client, "soc"); s.State != "paused" || s.Since.IsZero() {
-			t.Errorf("%+v", s)
-		}
+		s := sinkStatus(t, f.Client, "soc")
+		assert.True(t, s.State == "paused" && !s.Since.IsZero(), s)
 		require.NoError(t, admin.API.ResumeSink.Do(t.Context(), f.Client, admin.OfSink{Sink: "soc"}))
 	})
 	t.Run("events are queued for the next run", func(t *testing.T) {
 		f := openOffline(t, yaml)
-		if n, err := admin.API.ReplayEvents.Call(t.Context(), f.Client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(-time.Hour)}}); n.Events != 12 || err != nil {
-			t.Fatalf("%d, %v", n, err)
-		}
-		if s := sinkStatus(t, f.Client, "soc"); s.Redeliveries != 12 {
-			t.Errorf("%+v", s)
-		}
+		n, err := admin.API.ReplayEvents.Call(t.Context(), f.Client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(-time.Hour)}})
+		require.True(t, n.Events == 12 && err == nil, n, err)
+		s := sinkStatus(t, f.Client, "soc")
+		assert.Equal(t, s.Redeliveries, 12, s)
 	})
 	t.Run("events are counted without writing to it", func(t *testing.T) {
 		before := require.Value(os.ReadFile(path))(t)
 		f := openOffline(t, yaml)
-		if n, err := admin.API.ReplayEvents.Call(t.Context(), f.Client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(-time.Hour), DryRun: true}}); n.Events != 12 || err != nil {
-			t.Errorf("%d, %v", n, err)
-		}
-		if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
-			t.Error("the file has changed", err)
-		}
+		n, err := admin.API.ReplayEvents.Call(t.Context(), f.Client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "soc"}, Replay: admin.Replay{Since: time.Now().Add(-time.Hour), DryRun: true}})
+		assert.True(t, n.Events == 12 && err == nil, n, err)
+		after, err := os.ReadFile(path)
+		assert.True(t, err == nil && string(after) == string(before), "the file has changed", err)
 	})
 	t.Run("a sink that is configured is neither forgotten nor renamed", func(t *testing.T) {
 		f := openOffline(t, yaml)
 		assert.ErrorContains(t, admin.API.ForgetSink.Do(t.Context(), f.Client, admin.OfSink{Sink: "soc"}), "remove it there first")
-		if err := admin.API.RenameSink.Do(t.Context(), f.Client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"}); err == nil || !strings.Contains(err.Error(), "rename it there first") {
-			t.Errorf("%v", err)
-		}
+		err := admin.API.RenameSink.Do(t.Context(), f.Client, admin.RenameRequest{OfSink: admin.OfSink{Sink: "soc"}, To: "other"})
+		assert.True(t, err != nil && strings.Contains(err.Error(), "rename it there first"), err)
 	})
 	t.Run("a sink renamed in the configuration continues at its cursor", func(t *testing.T) {
 		renamed := strings.Replace(yaml, "name: soc", "name: siem", 1)

@@ -169,9 +169,8 @@ func TestATicketComesFullCircle(t *testing.T) {
 		await(t, "the version that the link made, marked", func() bool { return soc.ours("ticket_id") == 1 })
 
 		require.NoError(t, o.finish(t.Context(), id, ownAccount))
-		if commands, err := admin.API.ListTicketCommands.Call(t.Context(), r.control(t), admin.CommandsRequest{Limit: 10}); err != nil || len(commands.Commands) != 1 {
-			t.Errorf("a change by the bridge's own account became a command: %+v, %v", commands, err)
-		}
+		commands, err := admin.API.ListTicketCommands.Call(t.Context(), r.control(t), admin.CommandsRequest{Limit: 10})
+		assert.True(t, err == nil && len(commands.Commands) == 1, "a change by the bridge's own account became a command", commands, err)
 		require.NoError(t, o.finish(t.Context(), id, "ana"))
 		await(t, "the detection to be closed", func() bool { return a.Latest()[0].Status == "closed" })
 		await(t, "the version that closing it made, marked", func() bool { return soc.ours("status") == 1 })
@@ -184,12 +183,10 @@ func TestATicketComesFullCircle(t *testing.T) {
 		})
 		await(t, "the sink that opens tickets", func() bool { return sinkStatus(t, r.control(t), "tickets").LagEvents == 0 })
 		r.stop()
-		if got := o.opened(); len(got) != 1 {
-			t.Errorf("the tickets %q", got)
-		}
-		if link, closing := soc.ours("ticket_id"), soc.ours("status"); link != 1 || closing != 1 {
-			t.Errorf("%d versions of our link are marked, and %d of our closing", link, closing)
-		}
+		got := o.opened()
+		assert.Equal(t, len(got), 1, "the tickets", got)
+		link, closing := soc.ours("ticket_id"), soc.ours("status")
+		assert.True(t, link == 1 && closing == 1, link, "versions of our link are marked, and", closing, "of our closing")
 		if got := a.Latest()[0]; got.Resolution != "no_action_taken" {
 			t.Errorf("closed with %q", got.Resolution)
 		}
@@ -235,9 +232,8 @@ func TestACrashOpensNoSecondTicket(t *testing.T) {
 				await(t, "the link", func() bool { return a.Latest()[0].TicketID == o.opened()[0] })
 				await(t, "the sink's cursor", func() bool { return sinkStatus(t, r.control(t), "tickets").LagEvents == 0 })
 				r.stop()
-				if got := o.opened(); len(got) != 1 {
-					t.Errorf("the tickets %q", got)
-				}
+				got := o.opened()
+				assert.Equal(t, len(got), 1, "the tickets", got)
 			})
 		})
 	}

@@ -38,22 +38,19 @@ func TestAPausedSinkStaysPausedOverARestart(t *testing.T) {
 	for range 2 {
 		a.AddMany(5)
 		await(t, "what is new at the other sink", func() bool { return other.count("")%10 == 5 || other.count("") == 20 })
-		if s := sinkStatus(t, r.control(t), "soc"); s.State != "paused" || s.Since.IsZero() {
-			t.Errorf("%+v", s)
-		}
+		s := sinkStatus(t, r.control(t), "soc")
+		assert.True(t, s.State == "paused" && !s.Since.IsZero(), s)
 		r.stop()
 		r = run(t, yaml)
 	}
 	await(t, "everything at the other sink", func() bool { return other.count("") == 20 })
-	if n := soc.count(""); n != 10 {
-		t.Errorf("a sink that is paused got %d events", n-10)
-	}
+	n := soc.count("")
+	assert.Equal(t, n, 10, "a sink that is paused", n-10, "events")
 	// A reload does not resume it, either.
 	yaml = strings.Replace(yaml, "max_events: 50", "max_events: 10", 1)
 	r.reload(t, yaml)
-	if s := sinkStatus(t, r.control(t), "soc"); s.State != "paused" || s.LagEvents != 10 {
-		t.Errorf("%+v", s)
-	}
+	s := sinkStatus(t, r.control(t), "soc")
+	assert.True(t, s.State == "paused" && s.LagEvents == 10, s)
 	require.NoError(t, admin.API.ResumeSink.Do(t.Context(), r.control(t), admin.OfSink{Sink: "soc"}))
 	await(t, "the new events", func() bool { return soc.count("") == 20 })
 	soc.refuseDuplicates(t)
@@ -73,23 +70,16 @@ func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
 
 	page, err := admin.API.ListDeadLetters.Call(t.Context(), c, admin.DeadRequest{OfDead: owner, Limit: 100})
 	deadLetters := page.DeadLetters
-	if err != nil || len(deadLetters) != 5 {
-		t.Fatalf("%d dead letters, %v", len(deadLetters), err)
-	}
+	require.True(t, err == nil && len(deadLetters) == 5, len(deadLetters), "dead letters", err)
 	groups, err := admin.API.GroupDeadLetters.Call(t.Context(), c, admin.GroupsRequest{})
-	if err != nil || groups.Total != 5 || len(groups.Groups) != 1 {
-		t.Fatalf("%+v, %v", groups, err)
-	}
+	require.True(t, err == nil && groups.Total == 5 && len(groups.Groups) == 1, groups, err)
 	if g := groups.Groups[0]; g.Sink != "soc" || g.Class != "rejected" || !strings.Contains(g.Reason, ": 422 ") || g.Count != 5 || g.Key != deadLetters[4].Key || g.Last.Before(g.First) {
 		t.Errorf("%+v", g)
 	}
 	deadLetter, err := admin.API.GetDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: owner, Key: deadLetters[0].Key})
-	if err != nil || !strings.Contains(deadLetter.Reason, "422") {
-		t.Errorf("%+v, %v", deadLetter, err)
-	}
-	if n, err := admin.API.DropDeadLetters.Call(t.Context(), c, admin.Selection{OfDead: owner, Keys: []string{deadLetters[0].Key}}); n.N != 1 || err != nil {
-		t.Errorf("%d dropped, %v", n, err)
-	}
+	assert.True(t, err == nil && strings.Contains(deadLetter.Reason, "422"), deadLetter, err)
+	n, err := admin.API.DropDeadLetters.Call(t.Context(), c, admin.Selection{OfDead: owner, Keys: []string{deadLetters[0].Key}})
+	assert.True(t, n.N == 1 && err == nil, n, "dropped", err)
 	if n, err := admin.API.RequeueDeadLetters.Call(t.Context(), c, admin.Selection{OfDead: owner, All: true}); n.N != 4 || err != nil {
 		t.Errorf("%d requeued, %v", n, err)
 	}
@@ -153,12 +143,10 @@ func TestDeadLettersThatFillTheirShareHaltTheSinkUntilThereIsSpace(t *testing.T)
 	a.AddMany(6) // some 12 KB
 	c := r.control(t)
 	await(t, "the sink to halt", func() bool { return sinkStatus(t, c, "soc").State == "halted" })
-	if s := sinkStatus(t, c, "soc"); !strings.Contains(s.Error, "dead_letters.max_bytes") || s.DeadLetterMaxBytes != 4<<10 || s.DeadLetterBytes > 4<<10 {
-		t.Errorf("%+v", s)
-	}
-	if status, body := get(t, "http://"+r.AdminAddress()+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "sink soc is halted") {
-		t.Errorf("%d %s", status, body)
-	}
+	s := sinkStatus(t, c, "soc")
+	assert.True(t, strings.Contains(s.Error, "dead_letters.max_bytes") && s.DeadLetterMaxBytes == 4<<10 && s.DeadLetterBytes <= 4<<10, s)
+	status, body := get(t, "http://"+r.AdminAddress()+"/readyz")
+	assert.True(t, status == http.StatusServiceUnavailable && strings.Contains(body, "sink soc is halted"), status, body)
 	r.reload(t, strings.Replace(yaml, "12KiB", "1MiB", 1))
 	require.NoError(t, admin.API.ResumeSink.Do(t.Context(), c, admin.OfSink{Sink: "soc"}))
 	await(t, "all of them among the dead letters", func() bool {
@@ -204,9 +192,8 @@ func TestTailShowsWhatIsJournalled(t *testing.T) {
 				a.AddMany(1)
 				return len(got) > 0
 			})
-			if e := <-got; c.first == 0 && slices.ContainsFunc(backlog, func(b transform.Event) bool { return b.ID == e.ID }) {
-				t.Errorf("it shows %s, which is old", e.ID)
-			}
+			e := <-got
+			assert.True(t, c.first != 0 || !slices.ContainsFunc(backlog, func(b transform.Event) bool { return b.ID == e.ID }), "it shows", e.ID, "which is old")
 			cancel()
 			assert.NoError(t, <-done)
 		})

@@ -116,9 +116,8 @@ func TestAStateThatFailsWhileThePipelineStopsIsReported(t *testing.T) {
 func TestAPipelineHasStoppedBeforeTheConnectionIsCut(t *testing.T) {
 	for _, shutdown := range []time.Duration{2 * time.Second, 5 * time.Second, 20 * time.Second, time.Hour} {
 		config := &configs.Config{ShutdownTimeout: configs.Duration(shutdown)}
-		if stop, cut := pipeline.StopLimit(stopTimeout(config)), cutAfter(config); stop > cut || stopTimeout(config) < shutdown/4 {
-			t.Errorf("of %s it may take %s; the connection is cut after %s", shutdown, stop, cut)
-		}
+		stop, cut := pipeline.StopLimit(stopTimeout(config)), cutAfter(config)
+		assert.True(t, stop <= cut && stopTimeout(config) >= shutdown/4, shutdown, "it may take", stop, "the connection is cut after", cut)
 	}
 }
 

@@ -26,9 +26,8 @@ func TestTheStatusHasTheResultOfTheLastReload(t *testing.T) {
 		_, text := get(t, "http://"+r.AdminAddress()+"/metrics")
 		return text
 	}
-	if got := last(); got != nil {
-		t.Errorf("before any reload: %+v", got)
-	}
+	got := last()
+	assert.True(t, got == nil, "before any reload", got)
 	assert.Contains(t, metrics(), "ndrbridge_config_last_reload_successful 1\n", "before any reload, the metric is not 1")
 	began := time.Now()
 	for _, c := range []struct {
@@ -54,20 +53,15 @@ func TestTheStatusHasTheResultOfTheLastReload(t *testing.T) {
 			r.yaml.Store(&c.yaml)
 			err := c.reload()
 			got := last()
-			if got == nil || got.Time.Before(began) {
-				t.Fatalf("the status has %+v", got)
-			}
+			require.True(t, got != nil && !got.Time.Before(began), "the status", got)
 			if c.err == "" != (err == nil) || !strings.Contains(got.Error, c.err) || (c.err == "") != (got.Error == "") {
 				t.Errorf("error %v, and in the status %q", err, got.Error)
 			}
-			if strings.Contains(got.Error, secret) {
-				t.Errorf("the error has a secret: %s", got.Error)
-			}
+			assert.NotContains(t, got.Error, secret, "the error has a secret")
 			c.want.Time, c.want.Error = got.Time, got.Error
 			assert.DeepEqual(t, *got, c.want)
-			if message := map[bool]string{true: "configuration reloaded", false: "configuration not reloaded"}[c.want.OK]; !r.log.hasLine(message, "trigger="+c.want.Trigger) {
-				t.Errorf("the log has no line %q", message)
-			}
+			message := map[bool]string{true: "configuration reloaded", false: "configuration not reloaded"}[c.want.OK]
+			assert.True(t, r.log.hasLine(message, "trigger="+c.want.Trigger), "the log has no line", message)
 			value := map[bool]string{true: "1", false: "0"}[c.want.OK]
 			assert.Contains(t, metrics(), "ndrbridge_config_last_reload_successful "+value+"\n", "the metric is not", value)
 		})

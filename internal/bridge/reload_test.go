@@ -2,7 +2,6 @@ package bridge_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -59,17 +58,13 @@ func TestAReloadThatFailsChangesNothing(t *testing.T) {
 			_, err := r.Reload(t.Context(), admin.TriggerSignal)
 			assert.ErrorContains(t, err, c.want)
 			status, err := r.control(t).Status(t.Context())
-			if err != nil || len(status.Sinks) != 1 || len(status.Unconfigured) != 0 {
-				t.Errorf("%+v, %v", status, err)
-			}
+			assert.True(t, err == nil && len(status.Sinks) == 1 && len(status.Unconfigured) == 0, status, err)
 		})
 	}
 	a.AddMany(5)
 	await(t, "the new events", func() bool { return soc.count("") == 15 })
 	soc.refuseDuplicates(t)
-	if changed := r.reload(t, yaml); len(changed) > 0 {
-		t.Errorf("the same configuration changes %q", changed)
-	}
+	assert.Empty(t, r.reload(t, yaml), "the same configuration changes")
 }
 
 func TestAReloadChangesWhatDiffersAndNothingElse(t *testing.T) {
@@ -112,9 +107,7 @@ func TestAReloadChangesWhatDiffersAndNothingElse(t *testing.T) {
 	_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
 	assert.Contains(t, metrics, "ndrbridge_journal_max_bytes 3.3554432e+07", "the journal does not have its new limit")
 	for _, sink := range []string{"extra", "more"} {
-		if strings.Contains(metrics, fmt.Sprintf(`ndrbridge_sink_state{sink=%q}`, sink)) {
-			t.Errorf("there are still metrics of the removed %s", sink)
-		}
+		assert.NotContains(t, metrics, fmt.Sprintf(`ndrbridge_sink_state{sink=%q}`, sink), "there are still metrics of the removed", sink)
 	}
 	assert.Contains(t, r.log.String(), "ndrbridge state forget NAME", "the log does not say what to do about the removed sinks")
 	a.SetHazards(standin.Hazards{ServerError: 1})
@@ -137,9 +130,7 @@ func TestAReloadAddsAndRemovesAppliances(t *testing.T) {
 	for _, name := range []string{"ndrbridge_appliance_up", "ndrbridge_appliance_clock_skew_seconds"} {
 		assert.Contains(t, metrics, name+`{appliance="hq"}`, "there is no", name, "of the appliance that stays")
 	}
-	if strings.Contains(metrics, `appliance="branch"`) {
-		t.Error("there are still metrics of the removed appliance")
-	}
+	assert.NotContains(t, metrics, `appliance="branch"`, "there are still metrics of the removed appliance")
 	// It continues at its positions.
 	r.reload(t, both)
 	await(t, "the appliance to be read again", func() bool {
@@ -159,9 +150,7 @@ func TestAChangedSecretFileCountsAsAChange(t *testing.T) {
 	write("one")
 	yaml := configuration(t, url, strings.Replace(webhookSink("soc", soc.URL), "webhook: {", "webhook: {auth: {bearer_file: "+secret+"}, ", 1))
 	r := run(t, yaml)
-	if got := r.reload(t, yaml); len(got) > 0 {
-		t.Errorf("changed %q", got)
-	}
+	assert.Empty(t, r.reload(t, yaml), "changed")
 	write("two")
 	assert.EqualSlices(t, r.reload(t, yaml), []string{"sink soc: changed"}, "changed")
 }
@@ -173,9 +162,7 @@ func TestReloadsAreSequential(t *testing.T) {
 	var loads, under atomic.Int64
 	r := run(t, yaml, func(o *bridge.Options) {
 		o.Load = func() (*configs.Config, error) {
-			if under.Add(1) > 1 {
-				t.Error("two reloads run at once")
-			}
+			assert.True(t, under.Add(1) <= 1, "two reloads run at once")
 			defer under.Add(-1)
 			text := yaml
 			if loads.Add(1)%2 > 0 {
@@ -199,9 +186,8 @@ func TestReloadsAreSequential(t *testing.T) {
 	await(t, "everything", func() bool { return soc.count("") == 110 })
 	soc.refuseDuplicates(t)
 	r.stop()
-	if _, err := r.Reload(context.Background(), admin.TriggerSignal); !errors.Is(err, admin.ErrNotRunning) {
-		t.Errorf("a bridge that has stopped reloads: %v", err)
-	}
+	_, err := r.Reload(context.Background(), admin.TriggerSignal)
+	assert.ErrorIs(t, err, admin.ErrNotRunning, "a bridge that has stopped reloads")
 }
 
 func TestABridgeAnswersWhileAReloadWaitsForABatchInFlight(t *testing.T) {
@@ -224,12 +210,10 @@ func TestABridgeAnswersWhileAReloadWaitsForABatchInFlight(t *testing.T) {
 		_, err := r.Reload(context.Background(), admin.TriggerSignal)
 		reloaded <- err
 	}()
-	if status, body := get(t, "http://"+r.AdminAddress()+"/readyz"); status != http.StatusOK && !strings.Contains(body, "not been read yet") {
-		t.Errorf("%d %s", status, body)
-	}
-	if s := sinkStatus(t, r.control(t), "soc"); s.LagEvents != 1 {
-		t.Errorf("%+v", s)
-	}
+	status, body := get(t, "http://"+r.AdminAddress()+"/readyz")
+	assert.True(t, status == http.StatusOK || strings.Contains(body, "not been read yet"), status, body)
+	s := sinkStatus(t, r.control(t), "soc")
+	assert.Equal(t, s.LagEvents, 1, s)
 	close(goOn)
 	assert.NoError(t, <-reloaded)
 	await(t, "the cursor", func() bool { return sinkStatus(t, r.control(t), "soc").LagEvents == 0 })

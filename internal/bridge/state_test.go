@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -37,12 +38,8 @@ func TestABridgeWhoseStateFailsStopsWithAnError(t *testing.T) {
 			go func() { ended <- b.Run(context.Background()) }()
 			await(t, "some events", func() bool { return soc.count("") >= backlog/4 })
 			require.NoError(t, test.change(config.State))
-			if err := <-ended; !errors.Is(err, test.want) {
-				t.Fatalf("ended with %v, want %v", err, test.want)
-			}
-			if !log.hasLine("level=ERROR", "the state is unusable", filepath.Base(config.State)) {
-				t.Errorf("the log does not say why:\n%s", log)
-			}
+			require.ErrorIs(t, <-ended, test.want, "ended with")
+			assert.True(t, log.hasLine("level=ERROR", "the state is unusable", filepath.Base(config.State)), "the log does not say why", log)
 			if !test.goesOn {
 				if b, err := newBridge(t, yaml, log, nil); !errors.Is(err, checkpoint.ErrDamaged) {
 					t.Errorf("started again, %v", err)

@@ -122,9 +122,8 @@ func TestAStopEndsWhateverAPeerDoes(t *testing.T) {
 			})
 			// What it does is irrelevant to the stop, except that it ends: a part that does
 			// not end is named.
-			if err := end(); err != nil && !strings.Contains(err.Error(), "did not stop") {
-				t.Error(err)
-			}
+			err := end()
+			assert.True(t, err == nil || strings.Contains(err.Error(), "did not stop"), err)
 		})
 	}
 }
@@ -139,13 +138,9 @@ func TestAPartThatIgnoresTheStopIsAbandonedAndNamed(t *testing.T) {
 	<-out.writing
 	await(t, "all events at the other sink", func() bool { return soc.count("") >= 10 })
 	err := end()
-	if err == nil || !strings.Contains(err.Error(), "sink pipe") || strings.Contains(err.Error(), "soc") {
-		t.Errorf("error %v, want one that names the sink pipe and no other", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "sink pipe") && !strings.Contains(err.Error(), "soc"), err)
 	again, err := bridge.New(t.Context(), config, bridge.Options{Version: "test", Log: bridge.NewLog(io.Discard, config.Log), Stdout: io.Discard})
-	if err != nil {
-		t.Fatalf("the state cannot be opened again: %v", err)
-	}
+	require.NoError(t, err, "the state cannot be opened again")
 	assert.NoError(t, again.Close())
 }
 
@@ -176,9 +171,7 @@ func TestAReloadThatHangsStopsNoOtherCommandAndNoStop(t *testing.T) {
 	cancel()
 	select {
 	case err := <-reloaded:
-		if err == nil {
-			t.Error("a reload that was abandoned succeeded")
-		}
+		assert.Error(t, err, "a reload that was abandoned succeeded")
 	case <-time.After(generously):
 		t.Error("the caller of Reload still waits")
 	}
@@ -202,9 +195,8 @@ func TestAReloadGivesUpOnASinkThatDoesNotStop(t *testing.T) {
 	}()
 	select {
 	case changes := <-reloaded:
-		if got := strings.Join(changes, "; "); !strings.Contains(got, "sink pipe: changed") || !strings.Contains(got, "has not stopped") {
-			t.Errorf("changes %q, want the sink, and that the old one has not stopped", got)
-		}
+		got := strings.Join(changes, "; ")
+		assert.True(t, strings.Contains(got, "sink pipe: changed") && strings.Contains(got, "has not stopped"), got)
 	case <-time.After(generously):
 		t.Fatal("the reload does not end")
 	}

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
 	"ndrbridge/internal/admin"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -32,9 +32,7 @@ func patch(t *testing.T, address, path, body string) {
 	r.Header.Set("Content-Type", "application/json")
 	answer := require.Value(http.DefaultClient.Do(r))(t)
 	defer answer.Body.Close()
-	if answer.StatusCode/100 != 2 {
-		t.Fatalf("PATCH %s: %s", path, answer.Status)
-	}
+	require.Equal(t, answer.StatusCode/100, 2, "PATCH", path, answer.Status)
 }
 
 func TestCommandsFindTheirAppliance(t *testing.T) {
@@ -49,12 +47,10 @@ func TestCommandsFindTheirAppliance(t *testing.T) {
 	yaml = before + "appliances:\n" + own + other + "sinks:" + rest
 	r := run(t, yaml)
 	await(t, "the detections of both", func() bool { return soc.count("") == 7 })
-	if status, body := r.send(t, "", `{"ticket_id": "SEC-1", "status": "closed", "appliance": "dc"}`); status != http.StatusNotFound || !strings.Contains(body, "tickets.enabled is false") {
-		t.Fatalf("%d %s", status, body)
-	}
-	if changes := r.reload(t, yaml+"\ntickets: {enabled: true, webhooks: {generic: [{name: otrs, secret: s, verify: header}]}}\n"); !slices.Equal(changes, []string{"tickets: changed", "appliance hq: changed", "appliance dc: changed"}) {
-		t.Errorf("%q", changes)
-	}
+	status, body := r.send(t, "", `{"ticket_id": "SEC-1", "status": "closed", "appliance": "dc"}`)
+	require.True(t, status == http.StatusNotFound && strings.Contains(body, "tickets.enabled is false"), status, body)
+	changes := r.reload(t, yaml+"\ntickets: {enabled: true, webhooks: {generic: [{name: otrs, secret: s, verify: header}]}}\n")
+	assert.EqualSlices(t, changes, []string{"tickets: changed", "appliance hq: changed", "appliance dc: changed"})
 	all := history(two)
 	last := all[3].ID
 	patch(t, second, fmt.Sprintf("/api/v1/detections/%v", all[0].ID), `{"ticket_id": "SEC-7"}`)
@@ -80,21 +76,16 @@ func TestCommandsFindTheirAppliance(t *testing.T) {
 			two.SetHazards(hazards)
 			status, body := r.send(t, "", c.body)
 			if c.want == "" {
-				if status != http.StatusUnprocessableEntity || !strings.Contains(body, `"field":"appliance","allowed":["hq","dc"]`) {
-					t.Errorf("%d %s", status, body)
-				}
+				assert.True(t, status == http.StatusUnprocessableEntity && strings.Contains(body, `"field":"appliance","allowed":["hq","dc"]`), status, body)
 				return
 			}
 			require.Equal(t, status, http.StatusAccepted, body)
 			taken, err := admin.API.ListTicketCommands.Call(t.Context(), r.control(t), admin.CommandsRequest{Limit: 100})
-			if err != nil || taken.Commands[len(taken.Commands)-1].Appliance != c.want {
-				t.Errorf("%+v (%v), want it at %s", taken, err, c.want)
-			}
+			assert.True(t, err == nil && taken.Commands[len(taken.Commands)-1].Appliance == c.want, taken, err, "want it at", c.want)
 		})
 	}
 	t.Run("a webhook requires its secret", func(t *testing.T) {
-		if status, body := r.send(t, "/otrs", `{"ticket_id": "SEC-1", "status": "new"}`); status != http.StatusUnauthorized || !strings.Contains(body, "X-Webhook-Secret") {
-			t.Errorf("%d %s", status, body)
-		}
+		status, body := r.send(t, "/otrs", `{"ticket_id": "SEC-1", "status": "new"}`)
+		assert.True(t, status == http.StatusUnauthorized && strings.Contains(body, "X-Webhook-Secret"), status, body)
 	})
 }

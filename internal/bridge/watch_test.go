@@ -243,9 +243,8 @@ func TestAWatchThatIsOffBeginsWhenAReloadTurnsItOn(t *testing.T) {
 		}
 		cancel()
 		<-done
-		if last := b.last.Load(); last != nil {
-			t.Errorf("it reloads without a change: %+v", last)
-		}
+		last := b.last.Load()
+		assert.True(t, last == nil, "it reloads without a change", last)
 	})
 }
 
@@ -254,14 +253,11 @@ func TestAReloadThatCannotBeginIsLogged(t *testing.T) {
 		var log bytes.Buffer
 		b := newBridge(&configs.Config{}, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		b.reloading <- struct{}{}
-		if _, err := b.Reload(t.Context(), admin.TriggerSignal); !errors.Is(err, admin.ErrBusy) {
-			t.Error(err)
-		}
-		if text := log.String(); !strings.Contains(text, "configuration not reloaded") || !strings.Contains(text, "trigger=signal") {
-			t.Errorf("the log has %q", text)
-		}
-		if last := b.last.Load(); last != nil {
-			t.Errorf("the status has a reload that never began: %+v", last)
-		}
+		_, err := b.Reload(t.Context(), admin.TriggerSignal)
+		assert.ErrorIs(t, err, admin.ErrBusy)
+		text := log.String()
+		assert.True(t, strings.Contains(text, "configuration not reloaded") && strings.Contains(text, "trigger=signal"), "the log", text)
+		last := b.last.Load()
+		assert.True(t, last == nil, "the status has a reload that never began", last)
 	})
 }

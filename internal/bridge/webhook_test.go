@@ -6,12 +6,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -36,7 +36,5 @@ func TestASigningSecretIsChangedWhileTheBridgeRuns(t *testing.T) {
 	require.NoError(t, os.WriteFile(secret, []byte(current+"\n"), 0o600))
 	await(t, "everything, signed by the new one", func() bool { return accepted.Load() == 10 })
 	r.stop()
-	if strings.Contains(r.log.String(), "whsec_") {
-		t.Error("the log shows a secret")
-	}
+	assert.NotContains(t, r.log.String(), "whsec_", "the log shows a secret")
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -33,9 +34,8 @@ func TestATicketIsWrittenAndRecognized(t *testing.T) {
 
 	post := func(body string) {
 		t.Helper()
-		if status, answer := r.send(t, "", body); status != http.StatusAccepted {
-			t.Fatalf("%d %s", status, answer)
-		}
+		status, answer := r.send(t, "", body)
+		require.Equal(t, status, http.StatusAccepted, answer)
 	}
 	post(`{"ticket_id": "SEC-1", "status": "acknowledged"}`)
 	await(t, "the result of the command", func() bool {
@@ -58,20 +58,16 @@ func TestATicketIsWrittenAndRecognized(t *testing.T) {
 		of := status.Appliances[0].Tickets
 		return of != nil && of.State == "halted" && strings.Contains(of.Error, "turn it on")
 	})
-	if code, body := get(t, "http://"+r.AdminAddress()+"/readyz"); code == http.StatusOK || !strings.Contains(body, "writing tickets to appliance hq is halted") {
-		t.Errorf("ready: %d %s", code, body)
-	}
+	code, body := get(t, "http://"+r.AdminAddress()+"/readyz")
+	assert.True(t, code != http.StatusOK && strings.Contains(body, "writing tickets to appliance hq is halted"), "ready", code, body)
 	metrics := func() []string {
 		_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
 		return regexp.MustCompile(`(?m)^ndrbridge_ticket_\w+{appliance="hq".*`).FindAllString(metrics, -1)
 	}
-	if got, want := metrics(), `ndrbridge_ticket_writer_state{appliance="hq"} 2`; !slices.Contains(got, want) || len(got) < 3 {
-		t.Errorf("metrics of a halted writer: %q, without %s", got, want)
-	}
+	got, want := metrics(), `ndrbridge_ticket_writer_state{appliance="hq"} 2`
+	assert.True(t, slices.Contains(got, want) && len(got) >= 3, "metrics of a halted writer", got, "without", want)
 	r.reload(t, base)
-	if got := metrics(); len(got) > 0 {
-		t.Errorf("metrics of a removed writer: %q", got)
-	}
+	assert.Empty(t, metrics(), "metrics of a removed writer")
 	await(t, "the log to report the pending commands", func() bool { return strings.Contains(r.log.String(), "tickets.enabled is false; they are kept") })
 	a.SetTicketing(true)
 	r.reload(t, enabled)

@@ -73,9 +73,7 @@ func TestWhichArchivesAreWrittenAndKept(t *testing.T) {
 				},
 			}
 			wait, err := a.next(t.Context())
-			if wait != c.wait || errors.Is(err, full) != c.fails || !c.fails && err != nil {
-				t.Errorf("the next in %s (%v), want %s", wait, err, c.wait)
-			}
+			assert.True(t, wait == c.wait && errors.Is(err, full) == c.fails && (c.fails || err == nil), "the next in", wait, err, c.wait)
 			want := slices.Sorted(slices.Values(slices.Concat(c.after, foreign, []string{link})))
 			assert.EqualSlices(t, namesIn(t, folder), want, "the files")
 			if !slices.Contains(c.after, written) {
@@ -132,9 +130,7 @@ func TestArchivesAreWrittenInTime(t *testing.T) {
 			if newest >= 0 {
 				at = float64(midnight.Add(newest).Unix())
 			}
-			if got := gaugeOf(t, registry, "ndrbridge_cluster_archive_timestamp_seconds"); got != at {
-				t.Errorf("at minute %d: the newest archive is of %v, want %v", minute, got, at)
-			}
+			assert.Equal(t, gaugeOf(t, registry, "ndrbridge_cluster_archive_timestamp_seconds"), at, "at minute", minute, "the newest archive is of")
 		}
 		breakWith := func(text string) {
 			err := error(&os.PathError{Op: "write", Path: time.Now().String(), Err: errors.New(text)})

@@ -30,9 +30,7 @@ func (s *simulation) spoil(t *testing.T) {
 	require.NoError(t, err)
 	stray, err := replicated.Take(t.Context(), stream, last, replicated.Options{Context: t.Context(), Owner: "stray", Clock: lease.System()})
 	require.NoError(t, err)
-	if _, err := stray.Append(simRecord{Before: &simState{Number: 1 << 40}}.encode()); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(stray.Append(simRecord{Before: &simState{Number: 1 << 40}}.encode()))(t)
 }
 
 // number returns how many records the copy has.
@@ -102,9 +100,8 @@ func TestRecoverFromTheFurthestCopyOnly(t *testing.T) {
 			m.start()
 		}
 		time.Sleep(10 * startup)
-		if err := standby.node().Recover(t.Context()); err == nil || !strings.Contains(err.Error(), "member "+owner.name+" has generation 1") {
-			t.Fatalf("a copy that is behind another: %v", err)
-		}
+		err := standby.node().Recover(t.Context())
+		require.True(t, err != nil && strings.Contains(err.Error(), "member "+owner.name+" has generation 1"), "a copy that is behind another", err)
 		require.NoError(t, owner.node().Recover(t.Context()))
 		s.wantRecovered(t, 2, had)
 	})
@@ -129,9 +126,8 @@ func TestRequestIsDroppedOnceItsClientHasLeft(t *testing.T) {
 			assert.NoError(t, m.node().accept(&recovery{ctx: left, done: make(chan error, 1)}))
 			time.Sleep(testTerm / 10)
 		}
-		if n := begun.Load(); n > 0 {
-			t.Errorf("a recovery that nobody waits for was begun %d times", n)
-		}
+		n := begun.Load()
+		assert.True(t, n <= 0, "a recovery that nobody waits for was begun", n, "times")
 	})
 }
 
@@ -181,9 +177,8 @@ func TestCopyThatARecoveryReplacesIsKept(t *testing.T) {
 		time.Sleep(10 * testTerm)
 		latest.stop()
 		before := latest.disk.number()
-		if n := older.disk.number(); n == 0 || n >= before {
-			t.Fatalf("the copies have %d and %d records", before, n)
-		}
+		n := older.disk.number()
+		require.True(t, n != 0 && n < before, "the copies have", before, n, "records")
 		s.servers.Forget(s.generation(), 0)
 		older.start()
 		time.Sleep(startup)
@@ -216,9 +211,7 @@ func TestAnOwnerOfTheGenerationBeforeIsFenced(t *testing.T) {
 			return nil
 		})
 		require.NoError(t, errors.Join(err, f.Close()))
-		if asked.Next != 0 || asked.Current != 1 || asked.Last == 0 || asked.Offset == 0 || done.Next != 2 {
-			t.Errorf("asked about %+v, done %+v", asked, done)
-		}
+		assert.True(t, asked.Next == 0 && asked.Current == 1 && asked.Last != 0 && asked.Offset != 0 && done.Next == 2, "asked about", asked, "done", done)
 		s.servers.Cut(owner.name, false)
 		owner.gate().setCut(false)
 		time.Sleep(4 * testTerm)
@@ -244,16 +237,13 @@ func TestACreationThatFailedCanBeRepeated(t *testing.T) {
 	}}
 	broken := errors.New("the file cannot be read")
 	require.ErrorIs(t, g.Init(t.Context(), brokenState{broken}, func(int64) {}), broken)
-	if _, _, err := getSettings(t.Context(), registry, "prod"); err == nil || !strings.Contains(err.Error(), "ndrbridge cluster init") {
-		t.Errorf("a member finds a cluster: %v", err)
-	}
+	_, _, err := getSettings(t.Context(), registry, "prod")
+	assert.True(t, err != nil && strings.Contains(err.Error(), "ndrbridge cluster init"), "a member finds a cluster", err)
 	require.NoError(t, g.Init(t.Context(), nil, func(int64) {}))
-	if used, _, err := getSettings(t.Context(), registry, "prod"); err != nil || used.Generation != 2 {
-		t.Errorf("a member finds %+v (%v)", used, err)
-	}
-	if err := g.Init(t.Context(), nil, func(int64) {}); !errors.Is(err, ErrNotNew) || !strings.Contains(err.Error(), "exists") {
-		t.Errorf("it is created a second time: %v", err)
-	}
+	used, _, err := getSettings(t.Context(), registry, "prod")
+	assert.True(t, err == nil && used.Generation == 2, "a member finds", used, err)
+	err = g.Init(t.Context(), nil, func(int64) {})
+	assert.True(t, errors.Is(err, ErrNotNew) && strings.Contains(err.Error(), "exists"), "it is created a second time", err)
 }
 
 // brokenState is a state that fails after its first record.
@@ -277,9 +267,8 @@ func TestSettingsThatCannotBeUsed(t *testing.T) {
 			t.Parallel()
 			r := newFakeRegistry()
 			require.NoError(t, r.Put(t.Context(), settingsKey, []byte(c.value), 0))
-			if _, _, err := getSettings(t.Context(), r, "prod"); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want %q", err, c.want)
-			}
+			_, _, err := getSettings(t.Context(), r, "prod")
+			assert.True(t, err != nil && strings.Contains(err.Error(), c.want), err, c.want)
 		})
 	}
 }
@@ -291,18 +280,15 @@ func TestDisk(t *testing.T) {
 	for n := range 2 {
 		require.NoError(t, os.WriteFile(path, fmt.Append(nil, n), 0o600))
 		require.NoError(t, (disk{}).rename(path, to))
-		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("renamed: %v", err)
-		}
-		if b, err := os.ReadFile(to); string(b) != fmt.Sprint(n) {
-			t.Errorf("%q, %v", b, err)
-		}
+		_, err := os.Stat(path)
+		assert.ErrorIs(t, err, fs.ErrNotExist, "renamed")
+		b, err := os.ReadFile(to)
+		assert.Equal(t, string(b), fmt.Sprint(n), err)
 	}
 	assert.ErrorIs(t, (disk{}).rename(path, to), fs.ErrNotExist, "no file")
 	for range 2 {
 		assert.NoError(t, (disk{}).remove(to))
 	}
-	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("removed: %v", err)
-	}
+	_, err := os.Stat(to)
+	assert.ErrorIs(t, err, fs.ErrNotExist, "removed")
 }

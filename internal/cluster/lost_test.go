@@ -70,9 +70,7 @@ func (l loss) run(t *testing.T, starts []int) {
 	left := len(s.servers.Messages(generation))
 	wantNothingTaken := func() {
 		t.Helper()
-		if n := len(s.servers.Messages(generation)); n != left {
-			t.Errorf("the log has %d messages, and had %d after the loss", n, left)
-		}
+		assert.Equal(t, len(s.servers.Messages(generation)), left, "the log", "messages, and had", "after the loss")
 	}
 
 	pause := 100 * testTerm
@@ -113,12 +111,9 @@ func (s *simulation) wantRecovered(t *testing.T, generation, records uint64) {
 	time.Sleep(30 * testTerm)
 	assert.Equal(t, s.generation(), generation, "the generation in use")
 	owner := s.owner()
-	if owner == nil {
-		t.Fatal("the log has no owner after the recovery")
-	}
-	if n := owner.disk.number(); n < records {
-		t.Errorf("the state has %d records after the recovery, and had %d", n, records)
-	}
+	require.True(t, owner != nil, "the log has no owner after the recovery")
+	n := owner.disk.number()
+	assert.True(t, n >= records, "the state", n, "records after the recovery, and had", records)
 	for _, m := range s.members {
 		assert.Empty(t, m.node().NotReady(), m.name, "is not ready after the recovery")
 	}
@@ -144,9 +139,7 @@ func TestACopyOfAnotherClusterIsKept(t *testing.T) {
 		if owner := s.owner(); owner != nil {
 			t.Errorf("%s owns the log, although %s has a copy of another one", owner.name, s.members[0].name)
 		}
-		if n := s.members[0].disk.number(); n != had {
-			t.Errorf("the copy has %d records, and had %d", n, had)
-		}
+		assert.Equal(t, s.members[0].disk.number(), had, "the copy", "records, and had")
 		assert.Contains(t, strings.Join(s.members[0].node().NotReady(), "; "), "NATS has another one", "it is not ready because of")
 	})
 }

@@ -72,9 +72,8 @@ func (s *simulation) owner() (owner *simMember) {
 // roles returns the owner and the standbys.
 func (s *simulation) roles(t *testing.T) (owner *simMember, standbys []*simMember) {
 	t.Helper()
-	if owner = s.owner(); owner == nil {
-		t.Fatal("the log does not have one owner")
-	}
+	owner = s.owner()
+	require.True(t, owner != nil, "the log does not have one owner")
 	for _, m := range s.members {
 		if m != owner {
 			standbys = append(standbys, m)
@@ -104,9 +103,8 @@ func TestStandbyTakesAReleasedLogAtOnce(t *testing.T) {
 		owner, _ := s.roles(t)
 		owner.stop()
 		time.Sleep(testTerm / 10)
-		if next := s.owner(); next == nil || next == owner {
-			t.Error("no standby owns the log")
-		}
+		next := s.owner()
+		assert.True(t, next != nil && next != owner, "no standby owns the log")
 	})
 }
 
@@ -120,9 +118,8 @@ func TestStandbyTakesTheLogOfADeadOwnerAfterItsLease(t *testing.T) {
 			wantState(t, m, stateFollowing)
 		}
 		time.Sleep(testTerm * 3 / 4)
-		if next := s.owner(); next == nil || next == owner {
-			t.Error("no standby owns the log")
-		}
+		next := s.owner()
+		assert.True(t, next != nil && next != owner, "no standby owns the log")
 	})
 }
 
@@ -138,15 +135,12 @@ func TestMemberWhoseStateFailsLeavesTheLogToOthers(t *testing.T) {
 			}
 			return o
 		})
-		if took.Load() == 0 {
-			t.Error("the only member did not take the log")
-		}
+		assert.True(t, took.Load() != 0, "the only member did not take the log")
 		other := s.join("other")
 		time.Sleep(10 * time.Minute)
 		wantState(t, other, stateOwning)
-		if n := took.Load(); n > 8 {
-			t.Errorf("a member with a broken disk took the log %d times", n)
-		}
+		n := took.Load()
+		assert.True(t, n <= 8, "a member with a broken disk took the log", n, "times")
 	})
 }
 
@@ -193,9 +187,7 @@ func TestCopyThatDoesNotFitTheLogIsRestored(t *testing.T) {
 				state := f.read()
 				s.mu.Lock() // the owner goes on
 				defer s.mu.Unlock()
-				if state.Number == 0 || s.acks[state.Number] != state {
-					t.Errorf("the copy has %v, which is not what was acknowledged", state)
-				}
+				assert.True(t, state.Number != 0 && s.acks[state.Number] == state, "the copy", state, "which is not what was acknowledged")
 			})
 		})
 	}
@@ -208,13 +200,10 @@ func TestHandover(t *testing.T) {
 		assert.ErrorContains(t, standbys[0].node().Handover(t.Context()), "ask the owner", "a standby hands over")
 		began := time.Now()
 		require.NoError(t, owner.node().Handover(t.Context()))
-		if took := time.Since(began); took > testTerm/2 {
-			t.Errorf("it took %v", took)
-		}
+		took := time.Since(began)
+		assert.True(t, took <= testTerm/2, "it took", took)
 		next, _ := s.roles(t)
-		if next == owner {
-			t.Error("the owner handed over to itself")
-		}
+		assert.True(t, next != owner, "the owner handed over to itself")
 		wantState(t, owner, stateFollowing)
 	})
 }
@@ -239,9 +228,8 @@ func TestHandoverWaitsForASuccessor(t *testing.T) {
 
 		canceled, cancel := context.WithTimeout(t.Context(), testTerm/10)
 		defer cancel()
-		if err := owner.node().Handover(canceled); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no standby is level") {
-			t.Errorf("without another member: %v", err)
-		}
+		err := owner.node().Handover(canceled)
+		assert.True(t, errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "no standby is level"), "without another member", err)
 		standbys[0].start()
 		require.NoError(t, owner.node().Handover(t.Context()))
 		wantState(t, standbys[0], stateOwning)
@@ -259,9 +247,8 @@ func TestStopGivesUpAppendsThatWaitForTheServers(t *testing.T) {
 		time.Sleep(testTerm)
 		began := time.Now()
 		m.stop()
-		if took := time.Since(began); took > 2*time.Second+2*testTerm+time.Second {
-			t.Errorf("stopping took %v", took)
-		}
+		took := time.Since(began)
+		assert.True(t, took <= 2*time.Second+2*testTerm+time.Second, "stopping took", took)
 	})
 }
 
@@ -300,9 +287,8 @@ func TestAClusterThatCrashedAsAWholeIsOwnedAgainAboutALeaseLater(t *testing.T) {
 		for s.owner() == nil && time.Since(began) < 20*testTerm {
 			time.Sleep(testTerm / 60)
 		}
-		if took := time.Since(began); took > 2*testTerm {
-			t.Errorf("the log has an owner only after %v, with a lease of %v", took, testTerm)
-		}
+		took := time.Since(began)
+		assert.True(t, took <= 2*testTerm, "the log has an owner only after", took, "with a lease of", testTerm)
 	})
 }
 
@@ -322,9 +308,7 @@ func TestAMemberWhoseConfigurationDiffersIsNotReady(t *testing.T) {
 			}
 		}
 		assert.Empty(t, owner.node().NotReady(), "the owner is not ready")
-		if reasons := strings.Join(standbys[0].node().NotReady(), "; "); !strings.Contains(reasons, "differs from that of the owner, "+owner.name) {
-			t.Errorf("the standby is not ready because of %q", reasons)
-		}
+		assert.Contains(t, strings.Join(standbys[0].node().NotReady(), "; "), "differs from that of the owner, "+owner.name, "the standby is not ready because of")
 	})
 }
 

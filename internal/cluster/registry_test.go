@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 
@@ -70,9 +69,8 @@ func TestRegistries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			if _, _, err := r.Get(ctx, "settings"); !errors.Is(err, replicated.ErrNoKey) {
-				t.Errorf("a key that does not exist: %v", err)
-			}
+			_, _, err := r.Get(ctx, "settings")
+			assert.ErrorIs(t, err, replicated.ErrNoKey, "a key that does not exist")
 			require.NoError(t, r.Put(ctx, "settings", []byte("a"), 0))
 			assert.ErrorIs(t, r.Put(ctx, "settings", []byte("b"), 0), replicated.ErrConflict, "it is created a second time")
 			value, revision, err := r.Get(ctx, "settings")

@@ -17,6 +17,7 @@ import (
 
 	"ndrbridge/checkpoint/replicated"
 	"ndrbridge/internal/lease"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/replicatedtest"
 	"ndrbridge/test/require"
 	"ndrbridge/test/slowtest"
@@ -415,9 +416,8 @@ func TestStateSurvivesAllDisks(t *testing.T) {
 					m.start()
 				}
 				time.Sleep(3 * testTerm)
-				if owned := s.owner() != nil; owned == purgesAll {
-					t.Errorf("the log has an owner: %t", owned)
-				}
+				owned := s.owner() != nil
+				assert.True(t, owned != purgesAll, "the log has an owner", owned)
 				if purgesAll {
 					return
 				}

@@ -82,26 +82,22 @@ func TestMembersKnowTheOwner(t *testing.T) {
 		s := startCluster(t, 2, nil)
 		owner, standbys := s.roles(t)
 		for range 100 {
-			if o, self, left, ok := owner.node().Owner(); !ok || !self || left <= 0 || o.Member != owner.name {
-				t.Errorf("the owner knows %+v", o)
-			}
-			if o, self, left, ok := standbys[0].node().Owner(); !ok || self || left <= 0 || o.URL != "http://"+owner.name {
-				t.Errorf("the standby knows %+v", o)
-			}
+			o, self, left, ok := owner.node().Owner()
+			assert.True(t, ok && self && left > 0 && o.Member == owner.name, "the owner knows", o)
+			o, self, left, ok = standbys[0].node().Owner()
+			assert.True(t, ok && !self && left > 0 && o.URL == "http://"+owner.name, "the standby knows", o)
 			time.Sleep(testTerm / 20)
 		}
 		standbys[0].stop()
 		standbys[0].disk = newSimDisk()
 		standbys[0].start()
 		time.Sleep(startup)
-		if o, _, _, ok := standbys[0].node().Owner(); !ok || o.Member != owner.name {
-			t.Errorf("the standby that was restored knows %+v", o)
-		}
+		o, _, _, ok := standbys[0].node().Owner()
+		assert.True(t, ok && o.Member == owner.name, "the standby that was restored knows", o)
 		owner.crash()
 		time.Sleep(2 * testTerm)
-		if o, self, _, ok := standbys[0].node().Owner(); !ok || !self {
-			t.Errorf("the new owner knows %+v", o)
-		}
+		o, self, _, ok := standbys[0].node().Owner()
+		assert.True(t, ok && self, "the new owner knows", o)
 	})
 }
 
@@ -215,11 +211,8 @@ func TestPeersOverNATS(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, garbage.Unsubscribe()) }()
 	reports, err := p.Ask(t.Context())
-	if err != nil || len(reports) != 2 || reports[0].Version != "1" || reports[0].Member == reports[1].Member {
-		t.Errorf("the members answer %+v (%v)", reports, err)
-	}
+	assert.True(t, err == nil && len(reports) == 2 && reports[0].Version == "1" && reports[0].Member != reports[1].Member, "the members answer", reports, err)
 	assert.ErrorContains(t, p.Recover(t.Context(), "b"), "being recovered already", "a member that cannot recover says")
-	if err := p.Recover(t.Context(), "c"); err == nil || errors.Is(err, t.Context().Err()) {
-		t.Errorf("an unknown member recovers: %v", err)
-	}
+	err = p.Recover(t.Context(), "c")
+	assert.True(t, err != nil && !errors.Is(err, t.Context().Err()), "an unknown member recovers", err)
 }

@@ -68,9 +68,8 @@ func TestQuiet(t *testing.T) {
 			t.Errorf("the log ends at %d after %v (%v)", last, time.Since(began), err)
 		}
 		time.AfterFunc(45*time.Second, func() { owner.Append(nil) })
-		if _, err := quiet(t.Context(), log, clock, 2*time.Second); err == nil || !strings.Contains(err.Error(), "appends to it") {
-			t.Errorf("an owner that renews late: %v", err)
-		}
+		_, err = quiet(t.Context(), log, clock, 2*time.Second)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "appends to it"), "an owner that renews late", err)
 	})
 }
 
@@ -128,9 +127,8 @@ func TestLogThatCannotBeTakenIsTriedLessAndLessOften(t *testing.T) {
 		owner.stop() // it releases the log
 		time.Sleep(20 * testTerm)
 		assert.Equal(t, warned.Load(), 1, "warnings")
-		if n := reads.Load(); n < 5 || n > 20 {
-			t.Errorf("the log was tried %d times", n)
-		}
+		n := reads.Load()
+		assert.True(t, n >= 5 && n <= 20, "the log was tried", n, "times")
 		broken.Store(false)
 		time.Sleep(3 * testTerm)
 		wantState(t, standbys[0], stateOwning)
@@ -156,12 +154,10 @@ func TestCopyWithAnotherHistoryThanTheLogIsKept(t *testing.T) {
 		require.NoError(t, s.servers.Stream("other", 1).Publish(last-1, take, func(uint64, error) {}))
 		before := standbys[0].disk.number()
 		time.Sleep(20 * testTerm)
-		if messages = s.messages(); messages[last-1].ID != take.ID {
-			t.Fatalf("message %d is %q", last, messages[last-1].ID)
-		}
-		if n := standbys[0].disk.number(); n != before || standbys[0].owns() {
-			t.Errorf("%s owns the log with %d records, and had %d", standbys[0].name, n, before)
-		}
+		messages = s.messages()
+		require.Equal(t, messages[last-1].ID, take.ID, "message", last)
+		n := standbys[0].disk.number()
+		assert.True(t, n == before && !standbys[0].owns(), standbys, "owns the log with", n, "records, and had", before)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/lease"
+	"ndrbridge/test/assert"
 )
 
 func TestTheSystemClockGoesOnAndCallsBack(t *testing.T) {
@@ -14,13 +15,10 @@ func TestTheSystemClockGoesOnAndCallsBack(t *testing.T) {
 	called := make(chan struct{})
 	c.AfterFunc(time.Millisecond, func() { close(called) })
 	<-called
-	if passed := c.Now() - before; passed < time.Millisecond {
-		t.Errorf("%v passed until a call after 1ms", passed)
-	}
-	if now := c.Wall(); now.Before(wall) {
-		t.Errorf("the wall clock shows %v after %v", now, wall)
-	}
-	if stop := c.AfterFunc(time.Hour, func() {}); !stop() {
-		t.Error("a pending call is not stopped")
-	}
+	passed := c.Now() - before
+	assert.True(t, passed >= time.Millisecond, passed, "passed until a call after 1ms")
+	now := c.Wall()
+	assert.False(t, now.Before(wall), "the wall clock shows", now, wall)
+	stop := c.AfterFunc(time.Hour, func() {})
+	assert.True(t, stop(), "a pending call is not stopped")
 }

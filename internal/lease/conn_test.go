@@ -48,9 +48,7 @@ func write(t *testing.T, to net.Conn, from *net.TCPConn) (written func() (int, e
 		n, err := to.Write(make([]byte, large))
 		done <- result{n, err}
 	}()
-	if _, err := io.ReadFull(from, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(io.ReadFull(from, make([]byte, 1)))(t)
 	return func() (int, error) {
 		r := <-done
 		return r.n, r.err
@@ -71,26 +69,20 @@ func TestNothingIsWrittenWithoutALease(t *testing.T) {
 	near, far := pair(t)
 	l, c := newLease()
 	conn := l.Conn(near)
-	if _, err := conn.Write([]byte("in time")); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(conn.Write([]byte("in time")))(t)
 	require.Equal(t, string(require.Value(io.ReadAll(io.LimitReader(far, 7)))(t)), "in time", "arrived")
 	c.Stop(term) // no timer has run
-	if n, err := conn.Write([]byte("late")); n != 0 || !errors.Is(err, lease.ErrExpired) {
-		t.Errorf("a write without a lease returns %d, %v", n, err)
-	}
+	n, err := conn.Write([]byte("late"))
+	assert.True(t, n == 0 && errors.Is(err, lease.ErrExpired), "a write without a lease returns", n, err)
 	assert.Equal(t, isReset(t, far), 0, "bytes arrived late")
 	l.Renew(c.Now())
-	if _, err := conn.Write([]byte("again")); err == nil {
-		t.Error("a renewal revived a connection that was reset")
-	}
+	_, err = conn.Write([]byte("again"))
+	assert.Error(t, err, "a renewal revived a connection that was reset")
 	near, far = pair(t)
-	if _, err := l.Conn(near).Write([]byte("again")); err != nil {
-		t.Errorf("a new connection after a renewal: %v", err)
-	}
-	if _, err := io.ReadFull(far, make([]byte, 5)); err != nil {
-		t.Error(err)
-	}
+	_, err = l.Conn(near).Write([]byte("again"))
+	assert.NoError(t, err, "a new connection after a renewal")
+	_, err = io.ReadFull(far, make([]byte, 5))
+	assert.NoError(t, err)
 }
 
 func TestTheEndOfALeaseResetsItsConnections(t *testing.T) {
@@ -115,9 +107,8 @@ func TestTheEndOfALeaseResetsItsConnections(t *testing.T) {
 				t.Fatal("it is over")
 			}
 			c.end(l, clock)
-			if n, err := written(); n == large || !errors.Is(err, lease.ErrExpired) {
-				t.Errorf("the blocked write returns %d, %v", n, err)
-			}
+			n, err := written()
+			assert.True(t, n != large && errors.Is(err, lease.ErrExpired), "the blocked write returns", n, err)
 			assert.True(t, isReset(t, busyPeer) < large-1, "all of it arrived")
 			isReset(t, idlePeer)
 		})
@@ -131,9 +122,8 @@ func TestAProcessStoppedInTheMiddleOfAWriteWritesNoMore(t *testing.T) {
 	written := write(t, l.Conn(near), far)
 	c.Stop(term) // no timer has run
 	received := isReset(t, far)
-	if n, err := written(); n == large || !errors.Is(err, lease.ErrExpired) {
-		t.Errorf("the write returns %d, %v", n, err)
-	}
+	n, err := written()
+	assert.True(t, n != large && errors.Is(err, lease.ErrExpired), "the write returns", n, err)
 	assert.True(t, received < large-1, "all of it arrived")
 }
 
@@ -169,9 +159,7 @@ func TestAConnectionClosedWithoutALeaseIsReset(t *testing.T) {
 	near, far := pair(t)
 	l, c := newLease()
 	conn := l.Conn(near)
-	if _, err := conn.Write(make([]byte, 10)); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(conn.Write(make([]byte, 10)))(t)
 	c.Stop(term)
 	assert.NoError(t, conn.Close(), "Close returns")
 	isReset(t, far)
@@ -188,13 +176,11 @@ func TestAConnectionUnderALeaseIsLikeAnyOther(t *testing.T) {
 			_, _ = rand.Read(sent)
 			go func() {
 				_, err := conn.Write(sent)
-				if closing := conn.Close(); err != nil || closing != nil {
-					t.Errorf("write: %v, close: %v", err, closing)
-				}
+				closing := conn.Close()
+				assert.True(t, err == nil && closing == nil, "write", err, "close", closing)
 			}()
-			if got, err := io.ReadAll(peer); err != nil || !bytes.Equal(got, sent) {
-				t.Errorf("%d of %d bytes arrived: %v", len(got), len(sent), err)
-			}
+			got, err := io.ReadAll(peer)
+			assert.True(t, err == nil && bytes.Equal(got, sent), len(got), len(sent), "bytes arrived", err)
 		}},
 		{"what the peer sends is read", func(t *testing.T, conn net.Conn, peer *net.TCPConn) {
 			go func() { _, _ = peer.Write([]byte("answer")); peer.Close() }()
@@ -204,16 +190,14 @@ func TestAConnectionUnderALeaseIsLikeAnyOther(t *testing.T) {
 			written := write(t, conn, peer)
 			require.NoError(t, conn.SetWriteDeadline(time.Unix(1, 0)))
 			n, err := written()
-			if op, ok := errors.AsType[*net.OpError](err); n == large || !errors.Is(err, os.ErrDeadlineExceeded) || !ok || op.Op != "write" || !op.Timeout() {
-				t.Errorf("it returns %d, %v", n, err)
-			}
+			op, ok := errors.AsType[*net.OpError](err)
+			assert.True(t, n != large && errors.Is(err, os.ErrDeadlineExceeded) && ok && op.Op == "write" && op.Timeout(), "it returns", n, err)
 		}},
 		{"closing ends a blocked write", func(t *testing.T, conn net.Conn, peer *net.TCPConn) {
 			written := write(t, conn, peer)
 			require.NoError(t, conn.Close())
-			if n, err := written(); n == large || !errors.Is(err, net.ErrClosed) {
-				t.Errorf("it returns %d, %v", n, err)
-			}
+			n, err := written()
+			assert.True(t, n != large && errors.Is(err, net.ErrClosed), "it returns", n, err)
 		}},
 		{"closing twice is an error, no failure", func(t *testing.T, conn net.Conn, _ *net.TCPConn) {
 			_ = conn.Close()
@@ -226,9 +210,8 @@ func TestAConnectionUnderALeaseIsLikeAnyOther(t *testing.T) {
 			for err == nil {
 				_, err = conn.Write([]byte("lost"))
 			}
-			if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "write" || !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("it returns %v", err)
-			}
+			op, ok := errors.AsType[*net.OpError](err)
+			assert.True(t, ok && op.Op == "write" && (errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)), "it returns", err)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -247,9 +230,7 @@ func TestAConnectionThatIsNotTCPNeedsTheLeaseToo(t *testing.T) {
 	l, c := newLease()
 	conn := l.Conn(near)
 	go func() { _, _ = io.ReadFull(far, make([]byte, 7)) }()
-	if _, err := conn.Write([]byte("in time")); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(conn.Write([]byte("in time")))(t)
 	blocked := make(chan error, 1)
 	go func() {
 		_, err := conn.Write([]byte("blocked"))
@@ -259,9 +240,8 @@ func TestAConnectionThatIsNotTCPNeedsTheLeaseToo(t *testing.T) {
 	assert.ErrorIs(t, <-blocked, lease.ErrExpired, "the blocked write returns")
 	near, far = net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, far) }()
-	if _, err := l.Conn(near).Write([]byte("late")); !errors.Is(err, lease.ErrExpired) {
-		t.Errorf("a write without a lease returns %v", err)
-	}
+	_, err := l.Conn(near).Write([]byte("late"))
+	assert.ErrorIs(t, err, lease.ErrExpired, "a write without a lease returns")
 }
 
 // net/http takes a connection apart where it can: it writes bodies with ReadFrom, and
@@ -309,9 +289,7 @@ func TestNothingIsRequestedWithoutALease(t *testing.T) {
 			}
 			require.NoError(t, post(""))
 			<-inBody
-			if major := <-complete; major != c.major {
-				t.Fatalf("it speaks HTTP/%d", major)
-			}
+			require.Equal(t, <-complete, c.major, "it speaks HTTP/")
 			failed := make(chan error, 1)
 			go func() { failed <- post("yes") }()
 			<-inBody
@@ -319,9 +297,7 @@ func TestNothingIsRequestedWithoutALease(t *testing.T) {
 			close(proceed)
 			assert.Error(t, <-failed, "a request has an answer although the lease ended during its body")
 			assert.ErrorIs(t, post(""), lease.ErrExpired, "a request without a lease")
-			if len(complete) > 0 {
-				t.Error("a request arrived without a lease")
-			}
+			assert.True(t, len(complete) == 0, "a request arrived without a lease")
 			l.Renew(clock.Now())
 			assert.NoError(t, post(""), "a request after a renewal")
 		})
@@ -350,9 +326,8 @@ func TestAPeerThatReadsNothingForLongerThanATermIsNotReset(t *testing.T) {
 	near, far := pair(t)
 	written := write(t, l.Conn(near), far)
 	time.Sleep(6 * time.Second)
-	if n, err := io.Copy(io.Discard, io.LimitReader(far, large-1)); n != large-1 {
-		t.Errorf("%d bytes of %d arrived: %v", n, large-1, err)
-	}
+	n, err := io.Copy(io.Discard, io.LimitReader(far, large-1))
+	assert.Equal(t, n, large-1, "bytes of", "arrived", err)
 	assert.Equal(t, require.Value(written())(t), large, "bytes of", "were written")
 	close(renewing)
 	<-stopped
@@ -368,13 +343,10 @@ func TestAConnectionThatWasResetWithoutALeaseSaysSo(t *testing.T) {
 	written := write(t, conn, far)
 	c.Advance(term)
 	l.Renew(c.Now())
-	if _, err := written(); !errors.Is(err, lease.ErrExpired) {
-		t.Errorf("the write that was blocked: %v", err)
-	}
-	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, lease.ErrExpired) {
-		t.Errorf("a read: %v", err)
-	}
-	if _, err := conn.Write([]byte("x")); !errors.Is(err, lease.ErrExpired) {
-		t.Errorf("a later write: %v", err)
-	}
+	_, err := written()
+	assert.ErrorIs(t, err, lease.ErrExpired, "the write that was blocked")
+	_, err = conn.Read(make([]byte, 1))
+	assert.ErrorIs(t, err, lease.ErrExpired, "a read")
+	_, err = conn.Write([]byte("x"))
+	assert.ErrorIs(t, err, lease.ErrExpired, "a later write")
 }

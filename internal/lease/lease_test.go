@@ -13,6 +13,7 @@ import (
 	"ndrbridge/internal/lease"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/leasetest"
+	"ndrbridge/test/require"
 )
 
 const term = 8 * time.Second
@@ -70,12 +71,9 @@ func TestALeaseIsValidForATermFromItsLastRenewal(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l, clock := newLease()
 			c.do(l, clock)
-			if left := l.Left(); left != c.left {
-				t.Errorf("%v is left, want %v", left, c.left)
-			}
-			if err := l.Check(); (err == nil) != (c.left > 0) || err != nil && !errors.Is(err, lease.ErrExpired) {
-				t.Errorf("Check returns %v with %v left", err, c.left)
-			}
+			assert.Equal(t, l.Left(), c.left, "is left")
+			err := l.Check()
+			assert.True(t, (err == nil) == (c.left > 0) && (err == nil || errors.Is(err, lease.ErrExpired)), "Check returns", err, c.left, "left")
 		})
 	}
 }
@@ -120,9 +118,8 @@ func TestALeaseNeverOutlivesItsTerm(t *testing.T) {
 				c.Advance(d)
 			}
 			left := l.Left()
-			if bound := until - c.Now(); ended && left > 0 || left > max(0, bound) {
-				t.Fatalf("%v is left, the bound is %v", left, bound)
-			}
+			bound := until - c.Now()
+			require.True(t, (!ended || left <= 0) && left <= max(0, bound), left, "is left, the bound", bound)
 			if err := ctx.Err(); err != nil && !errors.Is(context.Cause(ctx), lease.ErrExpired) {
 				t.Fatalf("the context ended: %v", context.Cause(ctx))
 			}
@@ -147,9 +144,7 @@ func TestAContextEndsWithTheLease(t *testing.T) {
 		t.Fatalf("it has not ended with the lease: %v", context.Cause(ctx))
 	}
 	l.Renew(c.Now())
-	if ctx.Err() == nil {
-		t.Error("a renewal revived it")
-	}
+	assert.Error(t, ctx.Err(), "a renewal revived it")
 	again, release := l.Context(t.Context())
 	defer release()
 	if again.Err() != nil {
@@ -180,9 +175,7 @@ func TestWhatEndsAContext(t *testing.T) {
 		if c.after != nil {
 			c.after(clock, release)
 		}
-		if cause := context.Cause(ctx); cause != c.want {
-			t.Errorf("%s: its cause is %v, want %v", c.name, cause, c.want)
-		}
+		assert.Equal(t, context.Cause(ctx), c.want, c.name, "its cause")
 		release()
 	}
 }
@@ -237,13 +230,9 @@ func TestDoMarksWhatFailedForWantOfALease(t *testing.T) {
 				}
 				return c.err
 			})
-			if called != c.called || (err == nil) != (len(c.want) == 0) {
-				t.Errorf("it was called: %v; it returns %v", called, err)
-			}
+			assert.True(t, called == c.called && (err == nil) == (len(c.want) == 0), "it was called", called, "it returns", err)
 			for _, want := range []error{failed, lease.ErrExpired} {
-				if errors.Is(err, want) != slices.Contains(c.want, want) {
-					t.Errorf("it returns %v, want an error that wraps %v", err, c.want)
-				}
+				assert.Equal(t, errors.Is(err, want), slices.Contains(c.want, want), "it returns", err, c.want)
 			}
 		})
 	}
@@ -268,10 +257,6 @@ func TestANilLeaseNeverEnds(t *testing.T) {
 	if release(); ctx != t.Context() {
 		t.Error("its context is another one")
 	}
-	if err := l.Do(t.Context(), func(context.Context) error { return lease.ErrExpired }); err != lease.ErrExpired {
-		t.Errorf("Do returns %v", err)
-	}
-	if l.Conn(nil) != nil {
-		t.Error("its connection is another one")
-	}
+	assert.Equal(t, l.Do(t.Context(), func(context.Context) error { return lease.ErrExpired }), lease.ErrExpired, "Do returns")
+	assert.True(t, l.Conn(nil) == nil, "its connection is another one")
 }

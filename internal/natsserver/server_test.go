@@ -105,9 +105,7 @@ func await(t *testing.T, try func() error) {
 	t.Helper()
 	err := try()
 	for deadline := time.Now().Add(20 * time.Second); err != nil; err = try() {
-		if time.Now().After(deadline) {
-			t.Fatal("gave up waiting:", err)
-		}
+		require.True(t, time.Now().Before(deadline), "gave up waiting", err)
 		time.Sleep(20 * time.Millisecond)
 	}
 }
@@ -197,9 +195,8 @@ func TestServersFormAClusterInAnyOrder(t *testing.T) {
 	r.stop(1)
 	await(t, func() error { _, err := publish(js, "two"); return err })
 	r.stop(2)
-	if n, err := publish(js, "three"); err == nil {
-		t.Errorf("message %d was stored by one of three servers", n)
-	}
+	n, err := publish(js, "three")
+	assert.Error(t, err, "message", n, "was stored by one of three servers")
 	r.start(1)
 	r.ready(0, 1)
 	await(t, func() error { _, err := publish(js, "four"); return err })
@@ -210,9 +207,7 @@ func TestServersFormAClusterInAnyOrder(t *testing.T) {
 	await(t, func() error { _, err := publish(js, "five"); return err })
 	for i := range r.members {
 		for _, text := range []string{"will not be verified", "invalid port"} {
-			if r.members[i].log.has(text) == nil {
-				t.Errorf("member %d logged %q", i, text)
-			}
+			assert.Error(t, r.members[i].log.has(text), "member", i, "logged", text)
 		}
 	}
 }
@@ -243,9 +238,7 @@ func TestStrangersAreRefused(t *testing.T) {
 				defer conn.Close()
 				_, err = conn.Read(make([]byte, 1))
 			}
-			if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Error("it may connect:", err)
-			}
+			assert.True(t, err != nil && !errors.Is(err, os.ErrDeadlineExceeded), "it may connect", err)
 			await(t, func() error { return r.members[0].log.has("TLS route handshake error", test.log) })
 		})
 	}
@@ -259,9 +252,8 @@ func TestStrangersAreRefused(t *testing.T) {
 		conn := require.Value(net.Dial("tcp", address))(t)
 		defer conn.Close()
 		require.NoError(t, conn.SetReadDeadline(time.Now().Add(30*time.Second)))
-		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Error("it is not disconnected:", err)
-		}
+		_, err := conn.Read(make([]byte, 1))
+		assert.True(t, err != nil && !errors.Is(err, os.ErrDeadlineExceeded), "it is not disconnected", err)
 	})
 	t.Run("a server with a foreign certificate", func(t *testing.T) {
 		c := r.config("member-1", r.peers[1], &foreign)
@@ -284,12 +276,10 @@ func TestStrangersAreRefused(t *testing.T) {
 			t.Error("it may connect:", err)
 		}
 	})
-	if ports := r.members[0].server.state.Load().running.PortsInfo(time.Second); ports != nil && len(ports.Nats)+len(ports.Monitoring)+len(ports.Profile)+len(ports.WebSocket) > 0 {
-		t.Errorf("it listens at %+v", ports)
-	}
-	if a := r.members[0].server.state.Load().running.Addr(); a != nil {
-		t.Errorf("it listens for clients at %s", a)
-	}
+	ports := r.members[0].server.state.Load().running.PortsInfo(time.Second)
+	assert.True(t, ports == nil || len(ports.Nats)+len(ports.Monitoring)+len(ports.Profile)+len(ports.WebSocket) == 0, "it listens at", ports)
+	a := r.members[0].server.state.Load().running.Addr()
+	assert.True(t, a == nil, "it listens for clients at", a)
 }
 
 func TestClientsHaveTheRightsOfAMember(t *testing.T) {
@@ -305,12 +295,10 @@ func TestClientsHaveTheRightsOfAMember(t *testing.T) {
 				require.NoError(t, nc.Publish(subject, nil))
 				assert.ErrorIs(t, <-refused, nats.ErrPermissionViolation, subject)
 			}
-			if _, err := nc.SubscribeSync("ndr.prod.members"); err != nil {
-				t.Error(err)
-			}
-			if _, err := nc.Request("$JS.API.INFO", nil, 5*time.Second); err != nil {
-				t.Error(err)
-			}
+			_, err := nc.SubscribeSync("ndr.prod.members")
+			assert.NoError(t, err)
+			_, err = nc.Request("$JS.API.INFO", nil, 5*time.Second)
+			assert.NoError(t, err)
 		})
 	}
 	info := require.Value(os.Stat(socket(r.members[0].config.NATS.Embedded)))(t)
@@ -353,9 +341,7 @@ func TestAFullStoreRefusesMessages(t *testing.T) {
 		if errors.As(err, &refused) && refused.ErrorCode == 10023 {
 			break
 		}
-		if n > 100 {
-			t.Fatal("it stores all:", err)
-		}
+		require.True(t, n <= 100, "it stores all", err)
 	}
 }
 
@@ -403,9 +389,8 @@ func TestCloseLeaksNoGoroutines(t *testing.T) {
 		for i := range r.members {
 			r.stop(i)
 		}
-		if took := time.Since(began); took > 30*time.Second {
-			t.Errorf("Close took %s", took)
-		}
+		took := time.Since(began)
+		assert.True(t, took <= 30*time.Second, "Close took", took)
 		nc.Close()
 	}
 	round() // libraries start some once

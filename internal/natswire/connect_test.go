@@ -44,18 +44,15 @@ func TestReconnect(t *testing.T) {
 		defer c.Close()
 		cancel()
 		got := make(chan *nats.Msg, 1)
-		if _, err := c.ChanSubscribe("a", got); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(c.ChanSubscribe("a", got))(t)
 		stop()
 		<-disconnected
 		assert.Error(t, c.Publish("a", nil), "a message was buffered while there was no connection")
 		defer start()()
 		<-reconnected
 		require.NoError(t, c.Publish("a", []byte("x")))
-		if m := <-got; string(m.Data) != "x" {
-			t.Errorf("got %q", m.Data)
-		}
+		m := <-got
+		assert.Equal(t, string(m.Data), "x")
 	})
 	t.Run("each connection is bounded", func(t *testing.T) {
 		s, stop, err := natsserver.Start(t.TempDir(), nil)
@@ -68,9 +65,7 @@ func TestReconnect(t *testing.T) {
 		defer c.Close()
 		other := require.Value(nats.Connect(s.ClientURL()))(t)
 		defer other.Close()
-		if _, err := c.SubscribeSync("a"); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(c.SubscribeSync("a"))(t)
 		for range 2 {
 			for c.FlushTimeout(5*time.Second) != nil { // until it is connected again
 				time.Sleep(time.Millisecond)

@@ -72,9 +72,7 @@ func TestWellFormedDataIsUnchanged(t *testing.T) {
 				break
 			}
 		}
-		if string(got) != want {
-			t.Fatalf("of %q came\n%q, want\n%q", sent, got, want)
-		}
+		require.Equal(t, string(got), want, sent, "came")
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/test/slowtest"
 )
@@ -36,9 +37,8 @@ func build(t *testing.T, command string, flags ...string) (program string) {
 	slowtest.Skip(t)
 	program = filepath.Join(t.TempDir(), "ndrbridge")
 	args := slices.Concat([]string{"build", "-o", program}, flags, []string{command})
-	if output, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", command, err, output)
-	}
+	output, err := exec.Command("go", args...).CombinedOutput()
+	require.NoError(t, err, "build", command, string(output))
 	return program
 }
 
@@ -66,9 +66,8 @@ func startBridge(t *testing.T, program []string, config string) *bridge {
 // diskFull is set and the process ended at its start because the disk was full.
 func (b *bridge) kill(t *testing.T, diskFull bool) {
 	t.Helper()
-	if err := b.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		t.Fatal(err)
-	}
+	err := b.command.Process.Kill()
+	require.True(t, err == nil || errors.Is(err, os.ErrProcessDone), err)
 	_ = b.command.Wait() // ProcessState is checked instead
 	status, ok := b.command.ProcessState.Sys().(syscall.WaitStatus)
 	if killed := ok && status.Signaled(); !killed && !(diskFull && b.output.has(syscall.EFBIG.Error())) {
@@ -83,7 +82,5 @@ func (b *bridge) terminate(t *testing.T) {
 	if err := b.command.Wait(); err != nil {
 		t.Fatalf("the bridge stopped with %v\n%s", err, b.output)
 	}
-	if b.output.has("panic") || b.output.has("DATA RACE") {
-		t.Errorf("the bridge wrote:\n%s", b.output)
-	}
+	assert.True(t, !b.output.has("panic") && !b.output.has("DATA RACE"), "the bridge wrote", b.output)
 }

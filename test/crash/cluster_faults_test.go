@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/natscluster"
 	"ndrbridge/test/require"
@@ -244,9 +245,7 @@ func (s *clusterScene) killServers(t *testing.T, step clusterStep) (fix func(t *
 		servers = append(servers, s.servers.Nodes[(step.peer+1)%clusterServers])
 	}
 	for _, server := range servers {
-		if err := server.Kill(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, server.Kill())
 	}
 	return func(t *testing.T) {
 		for _, server := range servers {
@@ -277,9 +276,7 @@ func (s *clusterScene) pauseServers(t *testing.T, step clusterStep) (fix func(t 
 	}
 	signal := func(t *testing.T, signal syscall.Signal) {
 		for _, server := range servers {
-			if err := server.Signal(signal); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, server.Signal(signal))
 		}
 	}
 	signal(t, syscall.SIGSTOP)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -54,15 +55,11 @@ func (s *clusterScene) end(t *testing.T) {
 	require.NoError(t, err)
 	defer store.Close()
 	first, err := store.Read(t.Context(), 0, checkpoint.Batch{MaxEvents: 1})
-	if err != nil || len(first) == 0 || first[0].Seq != 1 {
-		t.Errorf("the journal does not begin with its first event: %v, %v", first, err)
-	}
+	assert.True(t, err == nil && len(first) != 0 && first[0].Seq == 1, "the journal does not begin with its first event", first, err)
 	stats, err := store.Stats(t.Context())
 	require.NoError(t, err)
 	for owner, dead := range stats.DeadLetters {
-		if dead.Count > 0 {
-			t.Errorf("%s has %d dead letters", owner, dead.Count)
-		}
+		assert.True(t, dead.Count <= 0, owner, "has", dead.Count, "dead letters")
 	}
 }
 
@@ -87,9 +84,7 @@ func (s *clusterScene) judge(t *testing.T, commands *clusterCommands) {
 	for n, sink := range clusterSinks {
 		repeated, explained := s.repeatedAt(sink), s.explained(n)
 		t.Logf("%s: %d events, %d repeated of at most %d", sink, s.received(sink), repeated, explained)
-		if repeated > explained {
-			t.Errorf("%s: %d events were repeated; the faults explain %d", sink, repeated, explained)
-		}
+		assert.True(t, repeated <= explained, sink, repeated, "events were repeated; the faults explain", explained)
 	}
 	for sensor, tickets := range commands.tickets {
 		n := 0
@@ -231,9 +226,8 @@ func TestLateTakeoversAreDetected(t *testing.T) {
 			s := &clusterScene{happened: happened{log: log, past: []pastFault{{
 				clusterStep: clusterStep{fault: c.fault, lasts: c.lasts, alone: !c.among}, at: begin, victim: "a", owned: true,
 			}}}}
-			if faults := s.takeovers(t); (len(faults) > 0) != c.late {
-				t.Errorf("%q", faults)
-			}
+			faults := s.takeovers(t)
+			assert.Equal(t, len(faults) > 0, c.late, faults)
 		})
 	}
 }

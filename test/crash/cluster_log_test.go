@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -82,9 +83,7 @@ func (s *clusterScene) readLog(t *testing.T) {
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("read the log: %v", err)
-		}
+		require.True(t, time.Now().Before(deadline), "read the log", err)
 	}
 }
 
@@ -177,9 +176,7 @@ func TestIntrudersInALogAreDetected(t *testing.T) {
 				kind, id, _ := strings.Cut(message, " ")
 				l.add(uint64(n+1), id, kind, time.Now())
 			}
-			if (len(l.intruders) > 0) != c.fault {
-				t.Errorf("%q", l.intruders)
-			}
+			assert.Equal(t, len(l.intruders) > 0, c.fault, l.intruders)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 )
 
 // handOver has the owner hand over. Any member that runs can be asked.
@@ -107,17 +108,11 @@ func (s *stall) wait(ctx context.Context) bool {
 
 func TestAStalledReceiverRecordsNothing(t *testing.T) {
 	var s stall
-	if s.wait(t.Context()) {
-		t.Error("it stalls before it should")
-	}
+	assert.False(t, s.wait(t.Context()), "it stalls before it should")
 	fix := s.begin()
 	ended, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if !s.wait(ended) {
-		t.Error("it does not stall")
-	}
+	assert.True(t, s.wait(ended), "it does not stall")
 	fix(t)
-	if s.wait(t.Context()) {
-		t.Error("it stalls afterwards")
-	}
+	assert.False(t, s.wait(t.Context()), "it stalls afterwards")
 }

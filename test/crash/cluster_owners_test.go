@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"ndrbridge/test/assert"
 )
 
 // owners asks every member time and again whether it owns the log.
@@ -186,9 +188,8 @@ func TestTwoOwnersAreDetected(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := &owners{members: []*clusterMember{{name: "a"}, {name: "b"}}, runs: make(map[string][]ownedRun), answered: make(map[string]time.Time)}
 			c.ask(o)
-			if faults := o.faults(); (len(faults) > 0) != c.fault {
-				t.Errorf("%q", faults)
-			}
+			faults := o.faults()
+			assert.Equal(t, len(faults) > 0, c.fault, faults)
 		})
 	}
 }

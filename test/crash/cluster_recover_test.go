@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -48,9 +49,8 @@ func TestClusterIsRecovered(t *testing.T) {
 		return err == nil && samples["ndrbridge_cluster_log_lost"] == 1 && samples["ndrbridge_cluster_owner"] == 0
 	})
 	time.Sleep(2 * clusterLease) // time to act by mistake
-	if n := s.received(webhookSink) - before; n > 0 {
-		t.Errorf("%d events were sent while the log was lost", n)
-	}
+	n := s.received(webhookSink) - before
+	assert.True(t, n <= 0, n, "events were sent while the log was lost")
 	s.recover(t)
 	s.log.begin(2)
 	s.awaitFollowers(t)
@@ -103,9 +103,7 @@ func (s *clusterScene) fill(t *testing.T) {
 	t.Helper()
 	js := s.jetStream(t)
 	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: fillStream, Replicas: clusterServers})
-	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse), err)
 	message := make([]byte, 512<<10)
 	for deadline := time.Now().Add(patience); ; {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -115,9 +113,7 @@ func (s *clusterScene) fill(t *testing.T) {
 		if errors.As(err, &refused) && refused.ErrorCode == 10023 {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the NATS servers are never full: %v", err)
-		}
+		require.True(t, time.Now().Before(deadline), "the NATS servers are never full", err)
 	}
 }
 
@@ -131,9 +127,7 @@ func (s *clusterScene) free(t *testing.T) {
 		if err == nil || errors.Is(err, jetstream.ErrStreamNotFound) {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("delete the stream: %v", err)
-		}
+		require.True(t, time.Now().Before(deadline), "delete the stream", err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"ndrbridge/configs"
 	ndrbridge "ndrbridge/internal/bridge"
 	"ndrbridge/internal/cluster"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/natscluster"
@@ -137,9 +138,7 @@ func (s *clusterScene) startServers(t *testing.T) {
 	defer cancel()
 	require.NoError(t, s.servers.Start(ctx))
 	t.Cleanup(func() {
-		if err := s.servers.Stop(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.servers.Stop())
 	})
 }
 
@@ -153,9 +152,7 @@ func (s *clusterScene) create(t *testing.T) {
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) || errors.Is(err, cluster.ErrNotNew) {
-			t.Fatal(err)
-		}
+		require.True(t, time.Now().Before(deadline) && !errors.Is(err, cluster.ErrNotNew), err)
 	}
 }
 
@@ -166,9 +163,7 @@ func (m *clusterMember) start(t *testing.T) {
 	b, name := m.bridge, fmt.Sprintf("%s-%d.log", m.name, m.bridge.command.Process.Pid)
 	folder := t.ArtifactDir()
 	t.Cleanup(func() {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(b.output.String()), 0o600); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(b.output.String()), 0o600))
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"ndrbridge/test/assert"
 )
 
 // senders records which member sent events to the webhook.
@@ -86,9 +88,8 @@ func TestLateSendersAreDetected(t *testing.T) {
 			for _, member := range c.sent {
 				s.add(member, time.Now())
 			}
-			if faults := s.faults(c.takers); (len(faults) > 0) != c.fault {
-				t.Errorf("%q", faults)
-			}
+			faults := s.faults(c.takers)
+			assert.Equal(t, len(faults) > 0, c.fault, faults)
 		})
 	}
 }

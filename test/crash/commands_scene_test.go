@@ -107,9 +107,7 @@ func startCommandStream(t *testing.T) (url string, js jetstream.JetStream) {
 	t.Helper()
 	s := loopback.NATS(t, nil)
 	js = loopback.JetStream(t, s)
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{commandTopic}}); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{commandTopic}}))(t)
 	return s.ClientURL(), js
 }
 
@@ -119,9 +117,8 @@ func startCommandTopic(t *testing.T) (broker string, client *kgo.Client) {
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	broker = c.ListenAddrs()[0]
-	if client, err = kgo.NewClient(kgo.SeedBrokers(broker), kgo.DefaultProduceTopic(commandTopic)); err != nil {
-		t.Fatal(err)
-	}
+	client, err = kgo.NewClient(kgo.SeedBrokers(broker), kgo.DefaultProduceTopic(commandTopic))
+	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	return broker, client
 }
@@ -270,9 +267,7 @@ func (s *commandScene) quiet(t *testing.T) {
 	total, since := -1, time.Now()
 	for deadline := time.Now().Add(patience); time.Since(since) < while; time.Sleep(20 * time.Millisecond) {
 		waiting, err := s.waiting(t.Context())
-		if err != nil && time.Now().After(deadline) {
-			t.Fatal(err)
-		}
+		require.True(t, err == nil || time.Now().Before(deadline), err)
 		if now := len(s.appliance.Patches()); err != nil || now != total || waiting > 0 {
 			total, since = now, time.Now()
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 )
 
 // TestKillsLoseNothing kills the bridge at random times while detections appear, change and
@@ -62,8 +63,6 @@ func setting(t *testing.T, name string, otherwise int) int {
 		return otherwise
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("%s=%s is not a number", name, text)
-	}
+	require.NoError(t, err, name, text, "is not a number")
 	return n
 }

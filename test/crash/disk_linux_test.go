@@ -8,6 +8,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -65,9 +66,7 @@ func newDisk(t *testing.T) disk {
 		return disk{folder, syscall.EFBIG, func(t *testing.T, b *bridge, state string) func() { return b.limitFiles(t, state, 2) }}
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(folder, 0); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, syscall.Unmount(folder, 0))
 	})
 	resize := func(size uint64) error {
 		return syscall.Mount("tmpfs", folder, "tmpfs", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size))
@@ -85,9 +84,7 @@ func newDisk(t *testing.T) disk {
 			}
 		}
 		return func() {
-			if err := resize(size); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, resize(size))
 		}
 	}
 	return disk{folder, syscall.ENOSPC, fill}

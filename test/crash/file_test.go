@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -20,9 +21,7 @@ func (s *scene) readFile(t *testing.T) {
 	for r := bufio.NewReader(file); ; {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			if len(line) > 0 {
-				t.Errorf("the file ends within a line: %s", line)
-			}
+			assert.Empty(t, line, "the file ends within a line")
 			return
 		}
 		require.NoError(t, err)

@@ -158,9 +158,7 @@ func (s *site) receive(t *testing.T, sink string, body []byte) (e transform.Even
 func (s *site) commitFrom(t *testing.T, state string, after uint64) (last uint64) {
 	t.Helper()
 	store, err := checkpoint.Open(state, checkpoint.Options{ReadOnly: true})
-	if err != nil {
-		t.Fatalf("the state of an ended bridge: %v", err)
-	}
+	require.NoError(t, err, "the state of an ended bridge")
 	defer store.Close()
 	records, err := store.Read(t.Context(), after, checkpoint.Batch{})
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/require"
@@ -54,9 +55,8 @@ func (s *scene) judge(t *testing.T, kills int) {
 		causes := kills + met + s.restarts[sink] + 1 // Calm resets connections, too
 		repeated := s.repeatedAt(sink)
 		t.Logf("%s: %d events, %d repeated, %d restarts, %d faults: %s", sink, s.received(sink), repeated, s.restarts[sink], met, kinds)
-		if explained := causes * repeats; repeated > explained {
-			t.Errorf("%s: %d events were repeated; the faults explain %d", sink, repeated, explained)
-		}
+		explained := causes * repeats
+		assert.True(t, repeated <= explained, sink, repeated, "events were repeated; the faults explain", explained)
 	}
 	for _, sensor := range s.sensors {
 		t.Logf("%s: faults: %s", sensor.name, faultCounts(sensor.proxy))
@@ -69,9 +69,7 @@ func (s *scene) judge(t *testing.T, kills int) {
 func (s *scene) noDeadLetters(t *testing.T) {
 	t.Helper()
 	for owner, dead := range s.stats(t).DeadLetters {
-		if dead.Count > 0 {
-			t.Errorf("%s has %d dead letters", owner, dead.Count)
-		}
+		assert.True(t, dead.Count <= 0, owner, "has", dead.Count, "dead letters")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/fault"
 )
 
@@ -38,9 +39,8 @@ func (s *scene) kill(t *testing.T, n int, l life) {
 	// The webhook's events are recorded before they are acknowledged, so repeated ones are
 	// known at once.
 	repeated, injected := s.repeatedAt(webhookSink), total(s.proxies[webhookSink].Injected())
-	if most := (1 + injected - s.injected) * repeats; repeated-s.repeated > most {
-		t.Errorf("kill %d: %d events were repeated; the faults explain %d", n, repeated-s.repeated, most)
-	}
+	most := (1 + injected - s.injected) * repeats
+	assert.True(t, repeated-s.repeated <= most, "kill", n, repeated-s.repeated, "events were repeated; the faults explain", most)
 	s.repeated, s.injected = repeated, injected
 	if n%100 == 99 {
 		t.Logf("%d kills, %d versions of detections, %d events at the webhook", n+1, len(s.sensors[0].appliance.History()), s.received(webhookSink))

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"ndrbridge/test/require"
 )
 
 // limitFiles limits the size of the bridge's files to a part of the size of its state, so that a
@@ -34,7 +36,5 @@ func (b *bridge) setLimit(t *testing.T, limit syscall.Rlimit) {
 	t.Helper()
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64,
 		uintptr(b.command.Process.Pid), syscall.RLIMIT_FSIZE, uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
-	if errno != 0 && errno != syscall.ESRCH {
-		t.Fatalf("limit the files of the bridge: %v", errno)
-	}
+	require.True(t, errno == 0 || errno == syscall.ESRCH, "limit the files of the bridge", errno)
 }

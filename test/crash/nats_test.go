@@ -74,9 +74,7 @@ func (s *natsServer) start(t *testing.T) {
 	running, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: s.folder, NoSigs: true})
 	require.NoError(t, err)
 	running.Start()
-	if !running.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the NATS server is not ready")
-	}
+	require.True(t, running.ReadyForConnections(10*time.Second), "the NATS server is not ready")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running, s.address = running, running.Addr().String()

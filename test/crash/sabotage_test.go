@@ -7,6 +7,7 @@ import (
 
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/fault"
+	"ndrbridge/test/require"
 )
 
 // TestSabotageIsDetected kills bridges with a fault and passes only if the broken guarantee is
@@ -48,9 +49,7 @@ func TestSabotageIsDetected(t *testing.T) {
 					break
 				}
 			}
-			if late != "" {
-				t.Fatal(late)
-			}
+			require.Equal(t, late, "")
 			faults := s.faults(t)
 			expectFaults(t, faults, c.fault, "were committed and did not arrive")
 		})

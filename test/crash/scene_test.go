@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/require"
 )
@@ -77,9 +78,7 @@ func newProxy(t *testing.T, target string) *fault.Proxy {
 	p, err := fault.New(target)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, p.Close())
 	})
 	return p
 }

@@ -55,9 +55,7 @@ func TestClusterKeepsItsDataWhenAServerDies(t *testing.T) {
 			stream, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}, Replicas: 3})
 			return err
 		})
-		if err != nil && ctx.Err() != nil {
-			t.Fatal(err)
-		}
+		require.True(t, err == nil || ctx.Err() == nil, err)
 	}
 	last := uint64(0)
 	count := func() (n uint64) {
@@ -81,9 +79,7 @@ func TestClusterKeepsItsDataWhenAServerDies(t *testing.T) {
 				last++
 				return
 			}
-			if ctx.Err() != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, ctx.Err(), err)
 		}
 	}
 	publish()
@@ -111,8 +107,6 @@ func TestClusterKeepsItsDataWhenAServerDies(t *testing.T) {
 		p.Join()
 	}
 	for count() < last {
-		if ctx.Err() != nil {
-			t.Fatal("the cluster does not recover")
-		}
+		require.NoError(t, ctx.Err(), "the cluster does not recover")
 	}
 }

@@ -227,9 +227,7 @@ func TestAnOwnerThatGoesOnDeliversNothingLate(t *testing.T) {
 				owner, resume := c.run(t, s, guarded)
 				s.take()
 				before, _ := s.received(t)
-				if !slices.Equal(once(before), count(1, stopped-1)) {
-					t.Fatalf("before the takeover, the receiver has %v", before)
-				}
+				require.True(t, slices.Equal(once(before), count(1, stopped-1)), "before the takeover, the receiver", before)
 				deliver(t, s, stopped)
 				resume()
 				require.NoError(t, owner.Wait())

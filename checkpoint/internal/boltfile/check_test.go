@@ -140,12 +140,8 @@ func TestAFileThatBboltWroteIsAccepted(t *testing.T) {
 		_ = os.Remove(path)
 		values := writeFile(t, path)
 		f, err := check(path)
-		if err != nil || f.bbolt != nil {
-			t.Fatalf("refused: %v; bbolt: %v", err, f.bbolt)
-		}
-		if f.sum != f.stored {
-			t.Errorf("the entries have the sum %x, and the transactions computed %x", f.sum, f.stored)
-		}
+		require.True(t, err == nil && f.bbolt == nil, "refused", err, "bbolt", f.bbolt)
+		assert.Equal(t, f.sum, f.stored, "the entries have the sum", "and the transactions computed")
 		assert.True(t, maps.Equal(f.values, values), "the contents changed")
 		// Each bucket is visited in its order, except MetaBucket, and nothing else is.
 		delete(f.entries, "/"+metaName)
@@ -154,9 +150,7 @@ func TestAFileThatBboltWroteIsAccepted(t *testing.T) {
 			bucket, _, _ := strings.Cut(name, " ")
 			visited[bucket] = append(visited[bucket], name)
 		}
-		if fmt.Sprint(visited) != fmt.Sprint(f.entries) {
-			t.Errorf("visited %v, want %v", visited, f.entries)
-		}
+		assert.Equal(t, fmt.Sprint(visited), fmt.Sprint(f.entries), "visited", visited, f.entries)
 	})
 }
 
@@ -182,12 +176,8 @@ func TestADamagedFileIsRefusedOrHasAnotherSumOrTheSameEntries(t *testing.T) {
 		if err != nil {
 			return
 		}
-		if f.bbolt != nil {
-			t.Fatalf("a file was accepted that bbolt refuses: %v", f.bbolt)
-		}
-		if f.sum == f.stored && !maps.Equal(f.values, values) {
-			t.Error("the entries changed, and the sum did not")
-		}
+		require.True(t, f.bbolt == nil, "a file was accepted that bbolt refuses", f.bbolt)
+		assert.True(t, f.sum != f.stored || maps.Equal(f.values, values), "the entries changed, and the sum did not")
 	})
 }
 
@@ -203,11 +193,9 @@ func TestPagesBeyondTheEndOfTheFileAreNotNeededToReadThoseBeforeIt(t *testing.T)
 	defer file.Close()
 	w := &pageWalk{file: file, size: size, pages: 10, next: 1} // pages follow each other
 	for id := uint64(1); id < 3; id++ {
-		if b, err := w.page(id); err != nil || len(b) != size || b[0] != byte(id) {
-			t.Errorf("page %d: %d bytes, %v", id, len(b), err)
-		}
+		b, err := w.page(id)
+		assert.True(t, err == nil && len(b) == size && b[0] == byte(id), "page", id, len(b), "bytes", err)
 	}
-	if _, err := w.page(3); err == nil {
-		t.Error("a page that the file does not have was read")
-	}
+	_, err := w.page(3)
+	assert.Error(t, err, "a page that the file does not have was read")
 }

@@ -72,9 +72,8 @@ func changeTables(t *rapid.T, tx *Tx) {
 		what := rapid.IntRange(0, 6).Draw(t, "what")
 		if what < 4 && rapid.Bool().Draw(t, "nested") {
 			var err error
-			if table, err = table.Make(inner); err != nil {
-				t.Fatal(err)
-			}
+			table, err = table.Make(inner)
+			require.NoError(t, err)
 		}
 		switch what {
 		case 0, 1:
@@ -87,9 +86,7 @@ func changeTables(t *rapid.T, tx *Tx) {
 		case 4:
 			table.DeleteBucket(inner)
 		case 5:
-			if _, err := table.Make(inner); err != nil {
-				t.Fatal(err)
-			}
+			require.Value(table.Make(inner))(t)
 		case 6:
 			tx.Table(MetaBucket).Put(carriedKey, []byte(key.Draw(t, "carried")))
 		}
@@ -119,9 +116,8 @@ func TestRecordsMakeTheSameFile(t *testing.T) {
 				err = applyTo(follower, record)
 			}
 			require.NoError(t, err)
-			if got, want := everything(follower), everything(owner); !slices.Equal(got, want) {
-				t.Fatalf("the follower holds\n%q, want\n%q", got, want)
-			}
+			got, want := everything(follower), everything(owner)
+			require.True(t, slices.Equal(got, want), "the follower holds", got, want)
 		}
 
 		restored := emptyFile(t, filepath.Join(root, fmt.Sprint(runs)+"r"))
@@ -131,22 +127,18 @@ func TestRecordsMakeTheSameFile(t *testing.T) {
 			b := Builder{Scheme: testScheme, PieceBytes: rapid.SampledFrom([]int{0, 100, 1 << 20}).Draw(t, "bytes of a piece")}
 			pieces, last := 0, 0
 			b.Yield = func(record []byte) error {
-				if pieces > 0 && last < b.PieceBytes || len(record) > b.PieceBytes+largest {
-					t.Errorf("a piece of %d bytes after one of %d, want %d", len(record), last, b.PieceBytes)
-				}
+				assert.True(t, (pieces <= 0 || last >= b.PieceBytes) && len(record) <= b.PieceBytes+largest, len(record), last, b.PieceBytes)
 				pieces, last = pieces+1, len(record)
 				return applyTo(restored, bytes.Clone(record))
 			}
 			err := b.Dump(tx)
-			if entries := len(everything(owner)); b.PieceBytes == 0 && pieces > entries {
-				t.Errorf("%d pieces of %d entries", pieces, entries)
-			}
+			entries := len(everything(owner))
+			assert.True(t, b.PieceBytes != 0 || pieces <= entries, pieces, "pieces of", entries, "entries")
 			return err
 		})
 		require.NoError(t, err)
-		if got, want := everything(restored), everything(owner); !slices.Equal(got, want) {
-			t.Fatalf("what was dumped makes\n%q, want\n%q", got, want)
-		}
+		got, want := everything(restored), everything(owner)
+		require.True(t, slices.Equal(got, want), "what was dumped makes", got, want)
 	})
 }
 
@@ -224,14 +216,11 @@ func FuzzApply(f *testing.F) {
 				if err := SumUp(tx); err != nil {
 					return err
 				}
-				if counted, _ := Sum(tx); counted != sum {
-					t.Errorf("the sum is %x, not %x", sum, counted)
-				}
+				counted, _ := Sum(tx)
+				assert.Equal(t, counted, sum, "the sum")
 			}
 			return errDone
 		})
-		if err != errDone {
-			t.Error(err)
-		}
+		assert.Equal(t, err, errDone)
 	})
 }
