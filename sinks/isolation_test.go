@@ -102,13 +102,10 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 			stop()
 			f.expectDead(t, c.dead)
 			for _, id := range c.dead {
-				if alone[id] < c.least || c.most > 0 && alone[id] > c.most {
-					t.Errorf("event %s was given up after %d failures of its own, want %d to %d", id, alone[id], c.least, c.most)
-				}
+				assert.True(t, alone[id] >= c.least && (c.most <= 0 || alone[id] <= c.most), id, alone[id], c.least, c.most)
 			}
-			if want := sorted(numbers(1, 80, c.dead...)); !slices.Equal(sorted(f.accepted)[:70], want[:70]) {
-				t.Errorf("accepted %v", f.accepted)
-			}
+			want := sorted(numbers(1, 80, c.dead...))
+			assert.EqualSlices(t, sorted(f.accepted)[:70], want[:70], "accepted", f.accepted)
 		})
 	}
 	for _, c := range []struct {
@@ -162,9 +159,7 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 			}
 			stop()
 			at := func(id string) int { return slices.Index(f.accepted, id) }
-			if at("4") < 0 || at("4") > at("6") || at("60") < 0 {
-				t.Errorf("accepted %v", f.accepted)
-			}
+			assert.True(t, at("4") >= 0 && at("4") <= at("6") && at("60") >= 0, "accepted", f.accepted)
 		})
 	})
 }
@@ -191,9 +186,7 @@ func TestSinkThatRejectsEverythingHalts(t *testing.T) {
 		time.Sleep(time.Hour)
 		stop()
 		dead := f.dead(t)
-		if !slices.Contains(dead, "9") && !slices.Contains(numbers(1, 16), "9") {
-			t.Errorf("dead letters %v lack 9", dead)
-		}
+		assert.True(t, slices.Contains(dead, "9") || slices.Contains(numbers(1, 16), "9"), "dead letters", dead, "lack 9")
 		if len(f.accepted)+len(dead) != 50 || f.cursor(t) != 50 {
 			t.Errorf("accepted %v, dead %v, cursor %d", f.accepted, dead, f.cursor(t))
 		}
@@ -260,9 +253,8 @@ func TestUnsendableEventsDoNotHideThatTheTargetRejectsEverything(t *testing.T) {
 		tried := f.attempted()
 		time.Sleep(time.Hour)
 		stop()
-		if dead := f.dead(t); !slices.Contains(dead, "15") || f.attempts == tried {
-			t.Errorf("dead letters %v after %d attempts, then %d", dead, tried, f.attempts)
-		}
+		dead := f.dead(t)
+		assert.True(t, slices.Contains(dead, "15") && f.attempts != tried, "dead letters", dead, tried, "attempts, then", f.attempts)
 	})
 }
 
@@ -270,9 +262,8 @@ func TestRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixtureWith(t, 100, &target{answer: acceptAll}, func(o *sinks.Options) { o.RateLimit = 0.5 })
 		f.run(61 * time.Second)
-		if n := len(f.accepted); n < 30 || n > 32 {
-			t.Errorf("%d events in a minute, at one every two seconds", n)
-		}
+		n := len(f.accepted)
+		assert.True(t, n >= 30 && n <= 32, n, "events in a minute, at one every two seconds")
 	})
 }
 
@@ -302,9 +293,8 @@ func TestAProbeOfASinkThatIsDownIsOneSend(t *testing.T) {
 		set(failure.Unavailable(failure.ScopeTarget, "connection refused"))
 		before := f.attempted()
 		pass(10 * time.Minute)
-		if n := f.attempted() - before; n < 18 || n > 22 {
-			t.Errorf("%d Sends in ten minutes, want one each half minute", n)
-		}
+		n := f.attempted() - before
+		assert.True(t, n >= 18 && n <= 22, n, "Sends in ten minutes, want one each half minute")
 		f.expectState(t, sinks.StateHalted, "20 events in a row were rejected", "connection refused")
 		set(nil)
 		time.Sleep(10 * time.Minute)
@@ -356,9 +346,8 @@ func TestAHaltUndoesTheRejectionsSinceTheLastAcceptedEvent(t *testing.T) {
 		well.Store(true)
 		time.Sleep(time.Minute)
 		stop()
-		if dead, want := f.dead(t), append(numbers(1, 5), "10", "12"); !slices.Equal(sorted(dead), sorted(want)) {
-			t.Errorf("dead letters %v, want %v", dead, want)
-		}
+		dead, want := f.dead(t), append(numbers(1, 5), "10", "12")
+		assert.EqualSlices(t, sorted(dead), sorted(want), "dead letters", dead, want)
 		f.expectInAnyOrder(t, append(numbers(7, 40, "10", "12"), "6"))
 		for _, id := range append(numbers(1, 5), "10") {
 			assert.Equal(t, sends[id], 1, "event", id, "was sent … times, although its outcome was certain")
@@ -408,14 +397,12 @@ func TestOnlyAFewEventsAreTriedIndividuallyIfTheTargetIsDown(t *testing.T) {
 		}
 		most := 0
 		for at, n := range individually {
-			if most = max(most, n); n > 32 {
-				t.Errorf("%d events were tried individually at %s", n, at)
-			}
+			most = max(most, n)
+			assert.True(t, n <= 32, n, "events were tried individually at", at)
 		}
 		assert.True(t, most >= 20, "at most", most, "events were tried individually")
-		if few := f.attempts / 60; few > 15 {
-			t.Errorf("%d requests in a minute", few)
-		}
+		few := f.attempts / 60
+		assert.True(t, few <= 15, few, "requests in a minute")
 	})
 }
 
@@ -433,9 +420,8 @@ func TestProbesKeepTheOrderOfADetection(t *testing.T) {
 			latest := make(map[int]int)
 			for _, id := range f.accepted {
 				number := require.Value(strconv.Atoi(id))(t)
-				if before := latest[number%7]; number < before {
-					t.Errorf("event %d was accepted after %d: %v", number, before, f.accepted)
-				}
+				before := latest[number%7]
+				assert.True(t, number >= before, "event", number, "was accepted after", before, f.accepted)
 				latest[number%7] = number
 			}
 			if len(f.accepted) != 30 || f.dead(t) != nil {
@@ -457,13 +443,11 @@ func TestASinkThatAcceptedAProbeHaltsAgain(t *testing.T) {
 		}})
 		stop := f.start()
 		pass(24 * time.Hour)
-		if s := f.runner.Status(); s.State != sinks.StateHalted || accepted != 1 {
-			t.Errorf("status %+v, %d accepted", s, accepted)
-		}
+		s := f.runner.Status()
+		assert.True(t, s.State == sinks.StateHalted && accepted == 1, "status", s, accepted, "accepted")
 		stop()
-		if dead := f.dead(t); len(dead) > 60 {
-			t.Errorf("%d dead letters, although nearly all events were rejected", len(dead))
-		}
+		dead := f.dead(t)
+		assert.True(t, len(dead) <= 60, len(dead), "dead letters, although nearly all events were rejected")
 	})
 }
 

@@ -92,14 +92,11 @@ func TestLaggingSinkSkipsOldestEventsAndReportsThem(t *testing.T) {
 				var events uint64
 				for _, s := range f.skips(t) {
 					events += s.Events
-					if s.Sink != "lake" || !strings.Contains(s.Reason, c.reason) || s.Bytes == 0 || s.Newest.Before(s.Oldest) {
-						t.Errorf("skip %+v", s)
-					}
+					assert.True(t, s.Sink == "lake" && strings.Contains(s.Reason, c.reason) && s.Bytes != 0 && !s.Newest.Before(s.Oldest), "skip", s)
 				}
 				// The events of older skips may have been skipped themselves.
-				if got := stats.Sinks["lake"].Skipped; got != events || int(got)+accepted+skips != int(stats.Last) {
-					t.Errorf("%d skipped, %d reported; %d accepted, and %d events of skips, of %d", got, events, accepted, skips, stats.Last)
-				}
+				got := stats.Sinks["lake"].Skipped
+				assert.True(t, got == events && int(got)+accepted+skips == int(stats.Last), got, events, accepted, skips, stats.Last)
 			})
 		}
 	}
@@ -148,9 +145,7 @@ func TestCompletedEventsAreCommittedBeforeASkip(t *testing.T) {
 		skips := f.skips(t)
 		stop()
 		f.expectDead(t, []string{"1"})
-		if len(skips) != 1 || skips[0].Events != 7 {
-			t.Errorf("skips %+v, want one of events 2 to 8", skips)
-		}
+		assert.True(t, len(skips) == 1 && skips[0].Events == 7, "skips", skips, "want one of events 2 to 8")
 		assert.NotContains(t, log.String(), "could not be applied", "log")
 	})
 }
@@ -177,9 +172,8 @@ func TestSkipsAreFewUnlessTheExcessIsLarge(t *testing.T) {
 				time.Sleep(5 * time.Second)
 			}
 			stop()
-			if n := len(f.skips(t)); n < c.least || n > c.most {
-				t.Errorf("%d skips in ten minutes, want %d to %d", n, c.least, c.most)
-			}
+			n := len(f.skips(t))
+			assert.True(t, n >= c.least && n <= c.most, n, "skips in ten minutes, want", c.least, "to", c.most)
 		})
 	}
 }

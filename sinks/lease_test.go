@@ -70,26 +70,22 @@ func TestALeaseThatEndsCountsAgainstNoEvent(t *testing.T) {
 				pass(time.Second)
 				clock.Advance(term)
 				pass(time.Minute)
-				if now := f.runner.Status(); now.State != sinks.StateRetrying || now.Error != lease.ErrExpired.Error() {
-					t.Fatalf("without a lease it is %s: %s", now.State, now.Error)
-				}
+				now := f.runner.Status()
+				require.True(t, now.State == sinks.StateRetrying && now.Error == lease.ErrExpired.Error(), "without a lease it", now.State, now.Error)
 				l.Renew(clock.Now())
 			}
 			pass(time.Second)
 			assert.Equal(t, s.attempts, times, "sends")
 			close(s.hold)
 			pass(time.Second)
-			if !slices.Equal(s.accepted, numbers(1, 20)) || s.sizes[0] != 8 {
-				t.Errorf("with a lease it delivered %v in batches of %v", s.accepted, s.sizes)
-			}
+			assert.True(t, slices.Equal(s.accepted, numbers(1, 20)) && s.sizes[0] == 8, "with a lease it delivered", s.accepted, "in batches of", s.sizes)
 			if dead := f.dead(t); len(dead) > 0 || s.opened != 1 || f.cursor(t) != 20 {
 				t.Errorf("%d sinks were opened, the cursor is at %d, and the dead letters are %v", s.opened, f.cursor(t), dead)
 			}
 			f.expectState(t, sinks.StateRunning)
 			clock.Advance(term)
-			if now := f.runner.Status(); now.State != sinks.StateRetrying || now.Error != lease.ErrExpired.Error() {
-				t.Errorf("without a lease and events it is %s: %s", now.State, now.Error)
-			}
+			now := f.runner.Status()
+			assert.True(t, now.State == sinks.StateRetrying && now.Error == lease.ErrExpired.Error(), "without a lease and events it", now.State, now.Error)
 		})
 	}
 }
@@ -179,9 +175,8 @@ func TestAPoisonEventIsGivenUpAlthoughTheLeaseEndsNowAndThen(t *testing.T) {
 			f.append(t, 1001+i, 1001+i)
 		}
 		pass(time.Minute)
-		if dead := f.dead(t); !slices.Equal(dead, []string{"5"}) || failures < 20 {
-			t.Errorf("after %d failures alone, the dead letters are %v", failures, dead)
-		}
+		dead := f.dead(t)
+		assert.True(t, slices.Equal(dead, []string{"5"}) && failures >= 20, failures, "failures alone, the dead letters are", dead)
 		f.expectInAnyOrder(t, numbers(1, 1060, "5"))
 	})
 }

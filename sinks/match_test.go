@@ -67,9 +67,7 @@ func TestMatchFiltersEvents(t *testing.T) {
 			f.expectAccepted(t, want)
 			f.expectCursor(t, 12)
 			f.expectDead(t, c.dead)
-			if logged := strings.Count(log.String(), `msg="match failed`); logged != c.logged {
-				t.Errorf("logged %d times, want %d: %s", logged, c.logged, &log)
-			}
+			assert.Equal(t, strings.Count(log.String(), `msg="match failed`), c.logged, "logged", "times", &log)
 			seen := *f.runner.Status().Match
 			if want := uint64(4 * c.logged); seen.Errors != want || (seen.Error != "") != (want > 0) {
 				t.Errorf("%+v, want %d errors", seen, want)
@@ -131,9 +129,8 @@ func TestSelectiveMatchBlocksNothing(t *testing.T) {
 		before := liveHeap()
 		stop := f.start()
 		time.Sleep(6 * time.Hour)
-		if grown := int64(liveHeap()) - int64(before); grown > 2<<20 {
-			t.Errorf("the heap has grown by %d bytes", grown)
-		}
+		grown := int64(liveHeap()) - int64(before)
+		assert.True(t, grown <= 2<<20, "the heap has grown by", grown, "bytes")
 		stop()
 		f.expectCursor(t, 0)
 	})

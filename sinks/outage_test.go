@@ -18,6 +18,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -121,30 +122,22 @@ func TestSinkDownForAWeekCostsOnlyItsBacklog(t *testing.T) {
 		for range 6 * 24 {
 			hour()
 			for _, name := range []string{"well", "also well"} {
-				if accepted := targets[name].count(); accepted != appended {
-					t.Fatalf("%s, which works, has %d events of %d", name, accepted, appended)
-				}
+				require.Equal(t, targets[name].count(), appended, name, "which works", "events of")
 			}
 		}
-		if grown := int64(liveHeap()) - int64(heap); grown > 1<<20 {
-			t.Errorf("in six days the heap has grown by %d bytes, and the backlog by %d", grown, 6*24*perHour*size)
-		}
-		if now := runtime.NumGoroutine(); now != goroutines {
-			t.Errorf("%d goroutines after a week, %d after a day", now, goroutines)
-		}
+		grown := int64(liveHeap()) - int64(heap)
+		assert.True(t, grown <= 1<<20, "in six days the heap has grown by", grown, "bytes, and the backlog by", 6*24*perHour*size)
+		assert.Equal(t, runtime.NumGoroutine(), goroutines, "goroutines after a week", "after a day")
 
 		down := targets["down"]
 		down.mu.Lock()
-		if longest := time.Duration(float64(retryMax) * (1 + jitter)); down.longest > longest {
-			t.Errorf("%s passed without an attempt, want at most %s", down.longest, longest)
-		}
-		if shortest := time.Duration(float64(retryInitial) * (1 - jitter)); down.shortest < shortest {
-			t.Errorf("retried after %s, want at least %s", down.shortest, shortest)
-		}
+		longest := time.Duration(float64(retryMax) * (1 + jitter))
+		assert.True(t, down.longest <= longest, down.longest, "passed without an attempt, want at most", longest)
+		shortest := time.Duration(float64(retryInitial) * (1 - jitter))
+		assert.True(t, down.shortest >= shortest, "retried after", down.shortest, "want at least", shortest)
 		// On average, two rounds are retryMax apart, except for the first few.
-		if most := int(7*24*time.Hour/retryMax) * 11 / 10; down.rounds > most {
-			t.Errorf("%d rounds in a week, want at most %d", down.rounds, most)
-		}
+		most := int(7*24*time.Hour/retryMax) * 11 / 10
+		assert.True(t, down.rounds <= most, down.rounds, "rounds in a week, want at most", most)
 		// Each round checks whether only some of the events fail.
 		if most := down.rounds * 10; down.attempts > most {
 			t.Errorf("%d attempts in %d rounds", down.attempts, down.rounds)
@@ -160,9 +153,7 @@ func TestSinkDownForAWeekCostsOnlyItsBacklog(t *testing.T) {
 			}
 		}
 		stats := require.Value(store.Stats(t.Context()))(t)
-		if stats.Sinks["down"].LagEvents > 0 || len(stats.DeadLetters) > 0 || stats.Sinks["down"].Skipped > 0 {
-			t.Errorf("the state holds %+v", stats)
-		}
+		assert.True(t, stats.Sinks["down"].LagEvents <= 0 && len(stats.DeadLetters) == 0 && stats.Sinks["down"].Skipped <= 0, "the state holds", stats)
 	})
 }
 

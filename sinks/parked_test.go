@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -37,12 +38,10 @@ func TestParkedEventsTakeLittleMemory(t *testing.T) {
 	}
 	before := live()
 	require.NoError(t, p.load(t.Context(), true))
-	if each := (live() - before) / events; each > most {
-		t.Errorf("%d bytes for a parked event, want at most %d", each, most)
-	}
-	if numbers, _, _, _ := p.due(time.Now(), 10); fmt.Sprint(numbers) != "[1 2 3 4 5 6 7 8 9 10]" {
-		t.Errorf("due are %v", numbers)
-	}
+	each := (live() - before) / events
+	assert.True(t, each <= most, each, "bytes for a parked event, want at most", most)
+	numbers, _, _, _ := p.due(time.Now(), 10)
+	assert.Equal(t, fmt.Sprint(numbers), "[1 2 3 4 5 6 7 8 9 10]", "due are", numbers)
 }
 
 // The workers of a runner begin at the same time, so that one may park an event before another begins.

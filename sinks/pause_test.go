@@ -43,15 +43,13 @@ ndrbridge_sink_state{sink="lake"} %d
 		f.replay(t)
 		pass(time.Hour)
 		// The batch that waited for events was in flight: some may be accepted.
-		if accepted := len(f.accepted); accepted > 6 {
-			t.Errorf("accepted %v while it was paused", f.accepted)
-		}
+		accepted := len(f.accepted)
+		assert.True(t, accepted <= 6, "accepted", f.accepted, "while it was paused")
 		f.append(t, 7, 9)
 		pass(time.Hour)
 		assert.False(t, slices.Contains(f.accepted, "7"), "accepted", f.accepted, "while it was paused")
-		if s := f.runner.Status(); s.State != sinks.StatePaused || !s.Since.Equal(since) {
-			t.Errorf("status %+v, want paused since %v", s, since)
-		}
+		s := f.runner.Status()
+		assert.True(t, s.State == sinks.StatePaused && s.Since.Equal(since), "status", s, "want paused since", since)
 		f.runner.Resume()
 		metric(0)
 		time.Sleep(time.Second)
@@ -68,9 +66,8 @@ func TestSinkStartsPausedIfItWasPaused(t *testing.T) {
 		f := newFixtureWith(t, 3, &target{answer: acceptAll}, func(o *sinks.Options) { o.PausedSince = since })
 		stop := f.start()
 		pass(time.Hour)
-		if s := f.runner.Status(); s.State != sinks.StatePaused || !s.Since.Equal(since) || len(f.accepted) > 0 {
-			t.Errorf("status %+v, accepted %v", s, f.accepted)
-		}
+		s := f.runner.Status()
+		assert.True(t, s.State == sinks.StatePaused && s.Since.Equal(since) && len(f.accepted) == 0, "status", s, "accepted", f.accepted)
 		stop()
 	})
 }
@@ -100,18 +97,15 @@ func TestStatusHasTheNextAttemptAndTheLastDelivery(t *testing.T) {
 		stop := f.start()
 		time.Sleep(time.Second)
 		s := f.runner.Status()
-		if s.State != sinks.StateHalted || !s.NextAttempt.After(time.Now()) || !s.LastDelivery.IsZero() {
-			t.Errorf("while it is halted: %+v", s)
-		}
+		assert.True(t, s.State == sinks.StateHalted && s.NextAttempt.After(time.Now()) && s.LastDelivery.IsZero(), "while it is halted", s)
 		up.Store(true)
 		time.Sleep(time.Until(s.NextAttempt) + time.Millisecond)
 		if now := f.runner.Status(); !now.NextAttempt.IsZero() || !now.LastDelivery.Equal(s.NextAttempt) {
 			t.Errorf("%+v, want a delivery at %s", now, s.NextAttempt.Sub(begun))
 		}
 		f.runner.Pause()
-		if now := f.runner.Status(); !now.NextAttempt.IsZero() || !now.LastDelivery.Equal(s.NextAttempt) {
-			t.Errorf("while it is paused: %+v", now)
-		}
+		now := f.runner.Status()
+		assert.True(t, now.NextAttempt.IsZero() && now.LastDelivery.Equal(s.NextAttempt), "while it is paused", now)
 		stop()
 	})
 }

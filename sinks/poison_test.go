@@ -11,6 +11,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -117,9 +118,8 @@ func TestDeliveryWaitsIfThereIsNoSpaceForParkedEvents(t *testing.T) {
 		pass(time.Hour)
 		f.expectState(t, sinks.StateRetrying, "the parked events are full")
 		parked := f.parked(t)
-		if stats, err := f.store.Stats(t.Context()); err != nil || parked == 0 || parked == 50 || stats.Sinks["lake"].ParkedBytes > 2000 {
-			t.Errorf("%d are parked, %+v, %v", parked, stats, err)
-		}
+		stats, err := f.store.Stats(t.Context())
+		assert.True(t, err == nil && parked != 0 && parked != 50 && stats.Sinks["lake"].ParkedBytes <= 2000, parked, "are parked", stats, err)
 		f.mu.Lock()
 		down = false
 		f.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -120,9 +121,8 @@ func TestTargetDownAfterABadEventIsNotOverrun(t *testing.T) {
 		before := f.attempted()
 		time.Sleep(time.Hour)
 		stop()
-		if n := f.attempts - before; n > 15*60 {
-			t.Errorf("%d attempts in an hour of a target that is down", n)
-		}
+		n := f.attempts - before
+		assert.True(t, n <= 15*60, n, "attempts in an hour of a target that is down")
 	})
 }
 
@@ -138,9 +138,7 @@ func TestVersionsOfADetectionStayInOrderWheneverTheTargetRecovers(t *testing.T) 
 			require.NoError(t, appendEvents(t.Context(), f.store, 1, 32, func(number int) string { return fmt.Sprint(number % 16) }))
 			f.run(time.Hour)
 			for first := 1; first <= 16; first++ {
-				if slices.Index(f.accepted, fmt.Sprint(first)) > slices.Index(f.accepted, fmt.Sprint(first+16)) {
-					t.Fatalf("back at attempt %d: %d came before %d: %v", back, first+16, first, f.accepted)
-				}
+				require.True(t, slices.Index(f.accepted, fmt.Sprint(first)) <= slices.Index(f.accepted, fmt.Sprint(first+16)), back, first+16, first, f.accepted)
 			}
 		})
 	}
@@ -165,9 +163,8 @@ func TestCompletedEventsAreCommittedWhileOthersFail(t *testing.T) {
 				t.Fatalf("%d events were accepted, and the cursor is at %d", accepted, f.cursor(t))
 			}
 		}
-		if cursor := f.cursor(t); cursor < 1700 {
-			t.Errorf("cursor at %d", cursor)
-		}
+		cursor := f.cursor(t)
+		assert.True(t, cursor >= 1700, "cursor at", cursor)
 	})
 }
 

@@ -98,9 +98,8 @@ func TestRedelivery(t *testing.T) {
 			stop()
 			assert.EqualSlices(t, f.accepted[once:], c.accepted, "accepted")
 			f.expectDead(t, c.dead)
-			if next, err := f.store.Redeliver(t.Context(), "lake", checkpoint.RedeliveryOffset{}, checkpoint.Batch{}); err != nil || len(next.Records) > 0 {
-				t.Errorf("%v, %v are still queued", next, err)
-			}
+			next, err := f.store.Redeliver(t.Context(), "lake", checkpoint.RedeliveryOffset{}, checkpoint.Batch{})
+			assert.True(t, err == nil && len(next.Records) == 0, next, err, "are still queued")
 			f.expectCursor(t, 3)
 		})
 	}
@@ -174,9 +173,8 @@ func TestRedeliveriesAndNewEventsTakeTurns(t *testing.T) {
 			time.AfterFunc(c.duration, func() { close(s.hold) })
 			time.Sleep(time.Second) // both have something to send now
 			stop()
-			if dead := f.dead(t); len(f.accepted) != c.want || len(dead) > 0 {
-				t.Errorf("accepted %v, want %d; dead letters %v", f.accepted, c.want, dead)
-			}
+			dead := f.dead(t)
+			assert.True(t, len(f.accepted) == c.want && len(dead) == 0, "accepted", f.accepted, c.want, "dead letters", dead)
 		})
 	}
 }

@@ -192,9 +192,7 @@ func (f *fixture) expectState(t *testing.T, state sinks.State, texts ...string) 
 	t.Helper()
 	s := f.runner.Status()
 	lacks := func(text string) bool { return !strings.Contains(s.Error, text) }
-	if s.State != state || state == sinks.StateRunning && s.Error != "" || slices.ContainsFunc(texts, lacks) {
-		t.Errorf("status %+v, want %s with %q", s, state, texts)
-	}
+	assert.True(t, s.State == state && (state != sinks.StateRunning || s.Error == "") && !slices.ContainsFunc(texts, lacks), "status", s, state, texts)
 }
 
 func (f *fixture) expectDead(t *testing.T, ids []string) {
@@ -380,9 +378,7 @@ func TestHaltedSinkIsReopenedAtEachProbe(t *testing.T) {
 		pass(95 * time.Second)
 		f.expectState(t, sinks.StateHalted, "401")
 		stop()
-		if s.attempts != 4 || s.opened != 4 || s.closed != 4 {
-			t.Errorf("%d attempts, opened %d times, closed %d times; want 4 in 95 s", s.attempts, s.opened, s.closed)
-		}
+		assert.True(t, s.attempts == 4 && s.opened == 4 && s.closed == 4, s.attempts, "attempts, opened", s.opened, "times, closed", s.closed, "times; want 4 in 95 s")
 		f.expectCursor(t, 0)
 		f.expectDead(t, nil)
 	})
@@ -407,9 +403,7 @@ func TestSinkThatCannotBeOpenedHalts(t *testing.T) {
 		broken.Store(false)
 		time.Sleep(time.Minute)
 		stop()
-		if len(s.accepted) != 3 {
-			t.Errorf("accepted %v", s.accepted)
-		}
+		assert.Equal(t, len(s.accepted), 3, "accepted", s.accepted)
 	})
 }
 
@@ -464,9 +458,8 @@ func TestResultsOfEventsDecideHowTheSinkIsRetried(t *testing.T) {
 			f := newFixture(t, 3, &target{answer: func(_ int, ids []string) error { return c.each[:len(ids)] }})
 			stop := f.start()
 			pass(time.Hour)
-			if s := f.runner.Status(); s.State != c.state || s.Error != c.text {
-				t.Errorf("status %+v, want %s: %s", s, c.state, c.text)
-			}
+			s := f.runner.Status()
+			assert.True(t, s.State == c.state && s.Error == c.text, "status", s, c.state, c.text)
 			stop()
 			assert.True(t, f.attempts >= c.least, c.least, "to", c.most, f.attempts, "attempts in an hour")
 			assert.True(t, f.attempts <= c.most, c.least, "to", c.most)
@@ -506,9 +499,8 @@ func TestShutdownWaitsForTheBatchInFlight(t *testing.T) {
 			begun := time.Now()
 			stop()
 			release.Stop()
-			if took := time.Since(begun); took > 20*time.Second {
-				t.Errorf("stopping took %s, want at most 20 s", took)
-			}
+			took := time.Since(begun)
+			assert.True(t, took <= 20*time.Second, "stopping took", took, "want at most 20 s")
 			f.expectCursor(t, c.cursor)
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -39,8 +40,7 @@ func TestNoEventIsSentAheadOfADeadLetterThatMayBeUndone(t *testing.T) {
 	b.deadLetter(0, errors.New("400 bad request"))
 	s := newScout(followed{more: keyed(3, "a", "b", "c")}, checkpoint.Batch{})
 	for range 3 {
-		if c, err := s.next(t.Context(), b); err != nil || c == nil || c.record.Order != "c" {
-			t.Fatalf("the candidate is %+v (%v), want the event with key c", c, err)
-		}
+		c, err := s.next(t.Context(), b)
+		require.True(t, err == nil && c != nil && c.record.Order == "c", "the candidate", c, err, "want the event with key c")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -24,15 +25,9 @@ func TestTemplate(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 			continue
 		}
-		if got := template.Expand(e); got != want.expanded {
-			t.Errorf("%q expands to %q, not %q", text, got, want.expanded)
-		}
-		if got := template.Fill("*"); got != want.filled {
-			t.Errorf("%q filled is %q, not %q", text, got, want.filled)
-		}
-		if template.String() != text {
-			t.Errorf("%q.String() is %q", text, template)
-		}
+		assert.Equal(t, template.Expand(e), want.expanded, text, "expands to")
+		assert.Equal(t, template.Fill("*"), want.filled, text, "filled")
+		assert.Equal(t, template.String(), text, "String()", template)
 	}
 }
 
@@ -51,9 +46,7 @@ func TestParseTemplateErrors(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 			continue
 		}
-		if text != "" && !strings.Contains(err.Error(), "{appliance}, {stream} and {action}") {
-			t.Errorf("%q: the error does not name the placeholders: %v", text, err)
-		}
+		assert.True(t, text == "" || strings.Contains(err.Error(), "{appliance}, {stream} and {action}"), text, "the error does not name the placeholders", err)
 	}
 }
 

@@ -27,9 +27,8 @@ func TestErrorsHaveAClass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			class, wait := failure.ClassOf(c.err)
-			if unsent := failure.IsUnsent(c.err); class != c.class || wait != c.wait || unsent != c.unsent {
-				t.Errorf("class %s, wait %s, unsent %t", class, wait, unsent)
-			}
+			unsent := failure.IsUnsent(c.err)
+			assert.True(t, class == c.class && wait == c.wait && unsent == c.unsent, "class", class, "wait", wait, "unsent", unsent)
 		})
 	}
 }

@@ -18,9 +18,8 @@ func TestAFileIsDescribedForAMessage(t *testing.T) {
 		path:                        `^it (belongs to \S+ and )?has mode 0750; this process runs as .+$`,
 		filepath.Join(path, "none"): `^this process runs as .+$`,
 	} {
-		if got := Describe(path); !regexp.MustCompile(want).MatchString(got) {
-			t.Errorf("%q, want %s", got, want)
-		}
+		got := Describe(path)
+		assert.True(t, regexp.MustCompile(want).MatchString(got), got, want)
 	}
 	const unused = 987654321
 	assert.Equal(t, named(unused), "uid 987654321", "a user without a name is")
@@ -48,22 +47,17 @@ func TestFilesThatOthersMayReadOrReplace(t *testing.T) {
 				require.NoError(t, err)
 			}
 			problem, fix := Exposed(path)
-			if !strings.Contains(problem, test.problem) || (problem == "") != (test.problem == "") || !strings.HasPrefix(fix, test.fix) {
-				t.Errorf("%q, %q", problem, fix)
-			}
+			assert.True(t, strings.Contains(problem, test.problem) && (problem == "") == (test.problem == "") && strings.HasPrefix(fix, test.fix), problem, fix)
 		})
 	}
-	if problem, _ := Exposed(filepath.Join(t.TempDir(), "none")); problem != "" {
-		t.Errorf("a missing file: %q", problem)
-	}
+	problem, _ := Exposed(filepath.Join(t.TempDir(), "none"))
+	assert.Equal(t, problem, "", "a missing file")
 }
 
 func TestFree(t *testing.T) {
 	folder := t.TempDir()
-	if bytes, known := Free(folder); known && bytes == 0 {
-		t.Error("no bytes are free in a folder that exists")
-	}
-	if bytes, known := Free(filepath.Join(folder, "missing")); known {
-		t.Errorf("%d bytes are free in a folder that is missing", bytes)
-	}
+	bytes, known := Free(folder)
+	assert.True(t, !known || bytes != 0, "no bytes are free in a folder that exists")
+	bytes, known = Free(filepath.Join(folder, "missing"))
+	assert.False(t, known, bytes, "bytes are free in a folder that is missing")
 }

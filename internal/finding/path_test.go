@@ -40,9 +40,7 @@ func TestDialErrorsAreExplained(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := unconnected("sensor.example:443", "url", test.err)
-			if f.Result != Failed || !strings.Contains(f.Detail, test.detail) || !strings.Contains(f.Advice, test.advice) {
-				t.Errorf("%+v", f)
-			}
+			assert.True(t, f.Result == Failed && strings.Contains(f.Detail, test.detail) && strings.Contains(f.Advice, test.advice), f)
 		})
 	}
 }
@@ -72,20 +70,15 @@ func TestAPathReportsOnlyItsOwnAddress(t *testing.T) {
 		for _, f := range found[1:] {
 			steps = append(steps, f.Step)
 		}
-		if explained || found[0].Detail != "connected to "+w.Address || strings.Join(steps, " ") != want {
-			t.Errorf("%+v", found)
-		}
+		assert.True(t, !explained && found[0].Detail == "connected to "+w.Address && strings.Join(steps, " ") == want, found)
 	}
 }
 
 func TestSecureCopiesTheConfiguration(t *testing.T) {
 	w, config := &Path{Now: time.Now}, &tls.Config{ServerName: "sensor.example"}
-	if secured := w.Secure(config); secured == config || secured.ServerName != config.ServerName || config.VerifyConnection != nil {
-		t.Error("it is not a copy")
-	}
-	if w.Secure(nil) != nil {
-		t.Error("Secure made a configuration of nil")
-	}
+	secured := w.Secure(config)
+	assert.True(t, secured != config && secured.ServerName == config.ServerName && config.VerifyConnection == nil, "it is not a copy")
+	assert.True(t, w.Secure(nil) == nil, "Secure made a configuration of nil")
 }
 
 func TestHostPort(t *testing.T) {
@@ -99,10 +92,8 @@ func TestHostPort(t *testing.T) {
 }
 
 func TestFailureSeparatesTheAdvice(t *testing.T) {
-	if f := Failure("x", fmt.Errorf("there: %w", adviser{})); f.Detail != "there: not there" || f.Advice != "go elsewhere" {
-		t.Errorf("%+v", f)
-	}
-	if f := Failure("x", errors.New("odd")); f.Detail != "odd" || f.Advice != "" {
-		t.Errorf("%+v", f)
-	}
+	f := Failure("x", fmt.Errorf("there: %w", adviser{}))
+	assert.True(t, f.Detail == "there: not there" && f.Advice == "go elsewhere", f)
+	f = Failure("x", errors.New("odd"))
+	assert.True(t, f.Detail == "odd" && f.Advice == "", f)
 }

@@ -83,13 +83,10 @@ func TestCompleteAnswersAreAccepted(t *testing.T) {
 	eachAnswer(t, func(t *rapid.T, key protocol.ApiKey) {
 		version, body := drawAnswer(t, key)
 		r := request{key: key, version: version}
-		if err := r.check(bytes.Clone(body)); err != nil && !strings.Contains(err.Error(), "Produce requests") {
-			t.Fatalf("version %d: %v", version, err)
-		}
+		err := r.check(bytes.Clone(body))
+		require.True(t, err == nil || strings.Contains(err.Error(), "Produce requests"), "version", version, err)
 		if cut := rapid.IntRange(0, len(body)-1).Draw(t, "cut"); key != protocol.SyncGroup {
-			if r.check(bytes.Clone(body[:cut])) == nil {
-				t.Fatalf("%d of %d bytes are accepted as complete", cut, len(body))
-			}
+			require.True(t, r.check(bytes.Clone(body[:cut])) != nil, cut, len(body), "bytes are accepted as complete")
 		}
 	})
 }
@@ -111,9 +108,8 @@ func TestImpossibleLengthsDoNotReachTheLibrary(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, _, _ = protocol.ReadResponse(bytes.NewReader(frame), key, version)
 		runtime.ReadMemStats(&after)
-		if taken := after.TotalAlloc - before.TotalAlloc; taken > 1<<20 {
-			t.Fatalf("%d bytes became %d", len(body), taken)
-		}
+		taken := after.TotalAlloc - before.TotalAlloc
+		require.True(t, taken <= 1<<20, len(body), "bytes became", taken)
 	})
 }
 

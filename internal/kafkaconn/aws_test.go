@@ -46,16 +46,14 @@ func TestAWSIdentity(t *testing.T) {
 		t.Errorf("%v, %v", message, err)
 	}
 	_, err = signIn(t, true)
-	if class, _ := failure.ClassOf(err); class != failure.Halted || !strings.Contains(err.Error(), "access denied") || strings.Contains(err.Error(), "staple") {
-		t.Errorf("class %s: %v", class, err)
-	}
+	class, _ := failure.ClassOf(err)
+	assert.True(t, class == failure.Halted && strings.Contains(err.Error(), "access denied") && !strings.Contains(err.Error(), "staple"), "class", class, err)
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
 		t.Setenv(name, "")
 	}
 	_, err = signIn(t, false)
-	if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted || !strings.Contains(err.Error(), "AWS credentials") {
-		t.Errorf("without credentials: class %s: %v", class, err)
-	}
+	class, _ = failure.ClassOf(err)
+	assert.True(t, err != nil && class == failure.Halted && strings.Contains(err.Error(), "AWS credentials"), "without credentials: class", class, err)
 }
 
 func TestFailuresOfAWSAreClassified(t *testing.T) {
@@ -89,9 +87,8 @@ func TestFailuresOfAWSAreClassified(t *testing.T) {
 				t.Setenv(name, value)
 			}
 			_, err := signIn(t, false)
-			if class, _ := failure.ClassOf(err); err == nil || class != test.want || !strings.Contains(err.Error(), "AWS credentials") {
-				t.Errorf("class %s: %v", class, err)
-			}
+			class, _ := failure.ClassOf(err)
+			assert.True(t, err != nil && class == test.want && strings.Contains(err.Error(), "AWS credentials"), "class", class, err)
 		})
 	}
 }

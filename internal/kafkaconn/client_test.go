@@ -43,10 +43,6 @@ func TestConnectTriesAllBrokers(t *testing.T) {
 	seeds := append([]string{loopback.Silent(t), loopback.Closed(t)}, cluster.ListenAddrs()...)
 	client := kafkaconn.NewClient(&kafkaconn.Dialer{Brokers: seeds}, time.Minute, seeds...)
 	t.Cleanup(client.Close)
-	if _, err := client.Connect(t.Context(), t.Context(), "x"); err != nil {
-		t.Fatal(err)
-	}
-	if client.Addr.String() != seeds[2] {
-		t.Errorf("connected to %s, not to the seed that answers, %s", client.Addr, seeds[2])
-	}
+	require.Value(client.Connect(t.Context(), t.Context(), "x"))(t)
+	assert.Equal(t, client.Addr.String(), seeds[2], "connected to", client.Addr)
 }

@@ -105,17 +105,15 @@ func TestConnectionErrors(t *testing.T) {
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			err := (&Dialer{}).broken("b.example:9092", test.err)
-			if class, _ := failure.ClassOf(err); class != test.want || !strings.Contains(err.Error(), "b.example:9092") {
-				t.Errorf("class %s: %v", class, err)
-			}
+			class, _ := failure.ClassOf(err)
+			assert.True(t, class == test.want && strings.Contains(err.Error(), "b.example:9092"), "class", class, err)
 		})
 	}
 	t.Run("a cancelled context takes precedence", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		err := (&Dialer{}).Error(ctx, errors.New("closed"), "kafka broker b.example:9092")
-		if class, _ := failure.ClassOf(err); class != failure.Transient || !errors.Is(err, context.Canceled) {
-			t.Errorf("class %s: %v", class, err)
-		}
+		class, _ := failure.ClassOf(err)
+		assert.True(t, class == failure.Transient && errors.Is(err, context.Canceled), "class", class, err)
 	})
 }

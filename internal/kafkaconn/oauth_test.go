@@ -15,6 +15,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 const clientSecret = "correct-horse"
@@ -93,9 +94,7 @@ func connect(t *testing.T, l *kafkaconn.Client) error {
 	if err != nil {
 		err = l.Dialer.Error(t.Context(), err, "ask")
 	}
-	if err != nil && (strings.Contains(err.Error(), clientSecret[:4]) || strings.Contains(err.Error(), "token-")) {
-		t.Errorf("a secret shows: %v", err)
-	}
+	assert.True(t, err == nil || !strings.Contains(err.Error(), clientSecret[:4]) && !strings.Contains(err.Error(), "token-"), "a secret shows", err)
 	return err
 }
 
@@ -120,9 +119,7 @@ func TestTokensAuthenticateConnections(t *testing.T) {
 					time.Sleep(20 * time.Millisecond)
 				}
 				if i > 0 && !test.reconnect {
-					if _, err := l.Metadata(t.Context(), &kafka.MetadataRequest{Topics: []string{"x"}}); err != nil {
-						t.Fatal(err)
-					}
+					require.Value(l.Metadata(t.Context(), &kafka.MetadataRequest{Topics: []string{"x"}}))(t)
 				} else if err := connect(t, l); err != nil {
 					t.Fatal(err)
 				}
@@ -138,9 +135,8 @@ func TestATokenThatIsRefusedIsReplaced(t *testing.T) {
 	a.refuses.Store(true)
 	l := a.start(t)
 	err := connect(t, l)
-	if class, _ := failure.ClassOf(err); class != failure.Halted || !strings.Contains(err.Error(), "invalid_token") {
-		t.Errorf("class %s: %v", class, err)
-	}
+	class, _ := failure.ClassOf(err)
+	assert.True(t, class == failure.Halted && strings.Contains(err.Error(), "invalid_token"), "class", class, err)
 	if err := connect(t, l); err != nil || a.issued.Load() != 2 {
 		t.Errorf("%d tokens, %v", a.issued.Load(), err)
 	}
@@ -154,8 +150,7 @@ func TestFailuresOfTheTokenEndpoint(t *testing.T) {
 	} {
 		a := &authority{status: status}
 		err := connect(t, a.start(t))
-		if class, _ := failure.ClassOf(err); err == nil || class != want || failure.ScopeOf(err) != failure.ScopeTarget || !strings.Contains(err.Error(), "token endpoint") {
-			t.Errorf("status %d: class %s: %v", status, class, err)
-		}
+		class, _ := failure.ClassOf(err)
+		assert.True(t, err != nil && class == want && failure.ScopeOf(err) == failure.ScopeTarget && strings.Contains(err.Error(), "token endpoint"), status, class, err)
 	}
 }

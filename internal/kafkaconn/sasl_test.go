@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ndrbridge/internal/kafkaconn"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -38,8 +39,7 @@ func TestSaltsOfABrokerAreNotKept(t *testing.T) {
 			before = used()
 		}
 	}
-	if grown := int64(used()) - int64(before); grown > logins*size/3 {
-		t.Errorf("after %d salts of %d bytes, %d bytes more are in use", logins, size, grown)
-	}
+	grown := int64(used()) - int64(before)
+	assert.True(t, grown <= logins*size/3, logins, "salts of", size, "bytes", grown, "bytes more are in use")
 	runtime.KeepAlive(login)
 }

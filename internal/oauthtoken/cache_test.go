@@ -54,9 +54,8 @@ func TestATokenIsKeptUntilATenthOfItsLifetimeIsLeft(t *testing.T) {
 					time.Sleep(time.Until(start.Add(time.Duration(minute) * time.Minute)))
 					before := e.issued
 					token, err := c.Get(t.Context())
-					if want := fmt.Sprint("Bearer t", e.issued); err != nil || token.Header != want {
-						t.Fatalf("got %+v, %v, want %s", token, err, want)
-					}
+					want := fmt.Sprint("Bearer t", e.issued)
+					require.True(t, err == nil && token.Header == want, token, err, want)
 					if e.issued > before {
 						fetched = append(fetched, fmt.Sprint(minute, "m"))
 					}
@@ -74,9 +73,8 @@ func TestOneTokenIsRequestedAtATime(t *testing.T) {
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() {
-				if token, err := c.Get(t.Context()); err != nil || token.Header != "Bearer t1" {
-					t.Errorf("got %+v, %v", token, err)
-				}
+				token, err := c.Get(t.Context())
+				assert.True(t, err == nil && token.Header == "Bearer t1", token, err)
 			})
 		}
 		all.Wait()
@@ -93,9 +91,8 @@ func TestARefusalReplacesATokenOnce(t *testing.T) {
 		for range 10 {
 			all.Go(func() {
 				c.Refused(first)
-				if second, err := c.Get(t.Context()); err != nil || second.Header != "Bearer t2" {
-					t.Errorf("got %+v, %v", second, err)
-				}
+				second, err := c.Get(t.Context())
+				assert.True(t, err == nil && second.Header == "Bearer t2", second, err)
 			})
 		}
 		all.Wait()
@@ -113,9 +110,8 @@ func TestWaitingForATokenCanBeCancelled(t *testing.T) {
 		defer cancelSlow()
 		var all sync.WaitGroup
 		all.Go(func() {
-			if _, err := c.Get(slow); !errors.Is(err, context.DeadlineExceeded) {
-				t.Error(err)
-			}
+			_, err := c.Get(slow)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
 		})
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -133,9 +129,8 @@ func TestATokenThatNoHeaderCanContainIsNotKept(t *testing.T) {
 	c := oauthtoken.NewCache(func(context.Context) (*oauth2.Token, error) {
 		return &oauth2.Token{AccessToken: text}, nil
 	})
-	if _, err := c.Get(t.Context()); !errors.Is(err, oauthtoken.ErrControl) || strings.Contains(err.Error(), text) {
-		t.Errorf("got %v", err)
-	}
+	_, err := c.Get(t.Context())
+	assert.True(t, errors.Is(err, oauthtoken.ErrControl) && !strings.Contains(err.Error(), text), err)
 	text = "ab"
 	assert.Equal(t, require.Value(c.Get(t.Context()))(t).Secret, "ab")
 }

@@ -62,9 +62,8 @@ func TestOnlyFailuresBetweenSuccessesOfOthersCount(t *testing.T) {
 					own, since = own+1, false
 				}
 			}
-			if got, want := items[event].Add(successes), own >= poison.GiveUpAfter; got != want {
-				t.Fatalf("after %v, %s is poison: %v, with %d failures of its own", history[:i+1], event, got, own)
-			}
+			got, want := items[event].Add(successes), own >= poison.GiveUpAfter
+			require.Equal(t, got, want, history, event, "is poison", own, "failures of its own")
 		}
 	})
 }
@@ -104,8 +103,6 @@ func TestARuleNeedsBothFailuresAndTime(t *testing.T) {
 		after    time.Duration
 		want     bool
 	}{{2, 2 * time.Hour, false}, {3, time.Hour - 1, false}, {3, time.Hour, true}, {100, time.Minute, false}, {100, time.Hour, true}} {
-		if got := rule.GivesUp(c.failures, first, first.Add(c.after)); got != c.want {
-			t.Errorf("after %d failures in %s it is given up: %t", c.failures, c.after, got)
-		}
+		assert.Equal(t, rule.GivesUp(c.failures, first, first.Add(c.after)), c.want, c.failures, "failures in", c.after, "it is given up")
 	}
 }

@@ -42,9 +42,8 @@ func TestHide(t *testing.T) {
 		})
 	}
 	cause := errors.New("it said keys")
-	if err := redact.New("keys").HideError(cause); err.Error() != "it said [redacted]" || !errors.Is(err, cause) {
-		t.Errorf("an error becomes %v", err)
-	}
+	err := redact.New("keys").HideError(cause)
+	assert.True(t, err.Error() == "it said [redacted]" && errors.Is(err, cause), "an error becomes", err)
 	assert.Equal(t, (redact.Secrets{}).Hide("key"), "key", "the zero value makes it")
 }
 

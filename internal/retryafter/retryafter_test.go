@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/retryafter"
+	"ndrbridge/test/assert"
 )
 
 func TestParse(t *testing.T) {
@@ -40,9 +41,8 @@ func TestParse(t *testing.T) {
 			h := http.Header{}
 			h.Set("Retry-After", test.value)
 			h.Set("Date", test.date)
-			if wait, ok := retryafter.Parse(h); wait != test.want || ok != test.ok {
-				t.Errorf("got %s, %v, want %s, %v", wait, ok, test.want, test.ok)
-			}
+			wait, ok := retryafter.Parse(h)
+			assert.True(t, wait == test.want && ok == test.ok, wait, ok, test.want, test.ok)
 		})
 	}
 }
@@ -54,8 +54,6 @@ func FuzzParse(f *testing.F) {
 	f.Add("18446744073709551616", "never")
 	f.Fuzz(func(t *testing.T, value, date string) {
 		wait, ok := retryafter.Parse(http.Header{"Retry-After": {value}, "Date": {date}})
-		if wait < 0 || wait > retryafter.Max || wait%time.Second != 0 || !ok && wait != 0 {
-			t.Errorf("%s, %v", wait, ok)
-		}
+		assert.True(t, wait >= 0 && wait <= retryafter.Max && wait%time.Second == 0 && (ok || wait == 0), wait, ok)
 	})
 }

@@ -43,9 +43,8 @@ func TestRead(t *testing.T) {
 			path, link := write(t, filepath.Join(folder, "file"), content), filepath.Join(folder, "link")
 			require.NoError(t, os.Symlink("file", link))
 			for _, path := range []string{path, link} {
-				if got, err := secretfile.Read(path); err != nil || string(got) != content {
-					t.Errorf("%s: %d bytes, %v", path, len(got), err)
-				}
+				got, err := secretfile.Read(path)
+				assert.True(t, err == nil && string(got) == content, path, len(got), "bytes", err)
 			}
 		})
 	}
@@ -104,12 +103,9 @@ func TestErrorsNameTheFileAndDoNotQuoteIt(t *testing.T) {
 			t.Parallel()
 			path := at(t, filepath.Join(t.TempDir(), "file"))
 			got, err := secretfile.Read(path)
-			if err == nil || got != nil {
-				t.Fatalf("%d bytes, %v", len(got), err)
-			}
-			if text := err.Error(); !strings.Contains(text, path) || strings.Contains(text, needle) || len(text) > 200+len(path) {
-				t.Errorf("the error is %q", text)
-			}
+			require.True(t, err != nil && got == nil, len(got), "bytes", err)
+			text := err.Error()
+			assert.True(t, strings.Contains(text, path) && !strings.Contains(text, needle) && len(text) <= 200+len(path), "the error", text)
 		})
 	}
 }
@@ -138,14 +134,12 @@ func TestAFileThatIsReplacedWhileItIsReadIsTheOldOrTheNew(t *testing.T) {
 		}
 	})
 	for range 300 {
-		if got, err := secretfile.Read(path); err != nil || !bytes.Equal(got, contents[0]) && !bytes.Equal(got, contents[1]) {
-			t.Fatalf("%d bytes, %v", len(got), err)
-		}
+		got, err := secretfile.Read(path)
+		require.True(t, err == nil && (bytes.Equal(got, contents[0]) || bytes.Equal(got, contents[1])), len(got), "bytes", err)
 	}
 	replacing.Wait()
-	if got, err := secretfile.Read(path); err != nil || !bytes.Equal(got, contents[1]) {
-		t.Errorf("%d bytes of what is not the last one, %v", len(got), err)
-	}
+	got, err := secretfile.Read(path)
+	assert.True(t, err == nil && bytes.Equal(got, contents[1]), len(got), "bytes of what is not the last one", err)
 }
 
 func TestControlCharactersAreFound(t *testing.T) {
@@ -168,9 +162,7 @@ func TestControlCharactersAreFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clean := rapid.StringMatching(`[ -~\t]{0,20}`)
 		text := clean.Draw(t, "text")
-		if secretfile.HasControl(text) {
-			t.Fatalf("%q", text)
-		}
+		require.True(t, !secretfile.HasControl(text), text)
 		control := rapid.SampledFrom([]byte("\x00\x01\x08\n\v\f\r\x0e\x1f\x7f")).Draw(t, "control")
 		if text += string(rune(control)) + clean.Draw(t, "behind"); !secretfile.HasControl(text) {
 			t.Fatalf("%q", text)

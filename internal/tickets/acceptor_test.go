@@ -53,9 +53,7 @@ func TestACommandIsStoredWithItsAppliance(t *testing.T) {
 		{"SEC-2", `{"ticket_id":"SEC-2","appliance":"hq","assignee":""}`},
 	} {
 		c, found, err := d.store.Command(t.Context(), accepted[i].ID)
-		if err != nil || !found || accepted[i].Duplicate {
-			t.Fatal(accepted[i], found, err)
-		}
+		require.True(t, err == nil && found && !accepted[i].Duplicate, accepted, found, err)
 		if c.Appliance != "hq" || c.Subject != want.ticket || string(c.Body) != want.body || !c.Accepted.Equal(noon) || c.State != checkpoint.CommandPending {
 			t.Errorf("%+v with %s, want %s", c, c.Body, want.body)
 		}
@@ -102,9 +100,7 @@ func TestTheApplianceOfACommandIsFound(t *testing.T) {
 			var wrong *tickets.FieldError
 			switch {
 			case c.want != "":
-				if err != nil || len(stored) != 1 || stored[0].Appliance != c.want {
-					t.Errorf("%+v (%v), want it at %s", stored, err, c.want)
-				}
+				assert.True(t, err == nil && len(stored) == 1 && stored[0].Appliance == c.want, stored, err, "want it at", c.want)
 			case len(stored) > 0 || err == nil:
 				t.Errorf("%+v was stored (%v)", stored, err)
 			case errors.As(err, &wrong) == c.temporary:
@@ -122,16 +118,11 @@ func TestACallIsAcceptedWholeAndOnce(t *testing.T) {
 		return d.Accept(t.Context(), key, commands)
 	}
 	first, err := accept("http/k", closed("SEC-1"), closed("SEC-1"))
-	if err != nil || len(first) != 2 || first[0].ID == first[1].ID {
-		t.Fatalf("%+v (%v), want two commands: they are one only where a client sends them again", first, err)
-	}
+	require.True(t, err == nil && len(first) == 2 && first[0].ID != first[1].ID, first, err, "want two commands: they are one only where a client sends them again")
 	again, err := accept("http/k", closed("SEC-1"), closed("SEC-1"))
-	if err != nil || !again[0].Duplicate || !again[1].Duplicate || again[0].ID != first[0].ID || again[1].ID != first[1].ID {
-		t.Errorf("%+v (%v), want %+v again", again, err, first)
-	}
-	if other, err := accept("http/k", closed("SEC-2")); err != nil || other[0].Duplicate {
-		t.Errorf("%+v (%v): a key that was used before must not lose another command", other, err)
-	}
+	assert.True(t, err == nil && again[0].Duplicate && again[1].Duplicate && again[0].ID == first[0].ID && again[1].ID == first[1].ID, again, err, first, "again")
+	other, err := accept("http/k", closed("SEC-2"))
+	assert.True(t, err == nil && !other[0].Duplicate, other, err, "a key that was used before must not lose another command")
 	assert.False(t, require.Value(accept("nats/k", closed("SEC-2")))(t)[0].Duplicate, "the key of another intake is another")
 	for range 2 {
 		assert.False(t, require.Value(accept("", closed("SEC-3")))(t)[0].Duplicate, "without a key nothing comes again")
@@ -139,12 +130,9 @@ func TestACallIsAcceptedWholeAndOnce(t *testing.T) {
 	before := len(d.stored(t))
 	_, err = accept("http/l", closed("SEC-4"), tickets.Command{TicketID: "SEC-5", Status: "done"})
 	var wrong *tickets.FieldError
-	if !errors.As(err, &wrong) || wrong.Index != 1 || wrong.Field != "status" {
-		t.Errorf("%v, want the status of the second", err)
-	}
-	if n := len(d.stored(t)); n != before {
-		t.Errorf("%d commands were stored of a call with a wrong one", n-before)
-	}
+	assert.True(t, errors.As(err, &wrong) && wrong.Index == 1 && wrong.Field == "status", err, "want the status of the second")
+	n := len(d.stored(t))
+	assert.Equal(t, n, before, n-before, "commands were stored of a call with a wrong one")
 	for result, want := range map[string]float64{"accepted": 6, "duplicate": 2, "refused": 1} {
 		assert.Equal(t, d.received(t, result), want, result)
 	}

@@ -47,9 +47,8 @@ func TestCommandsAreChecked(t *testing.T) {
 			}
 			var wrong *tickets.FieldError
 			require.True(t, errors.As(err, &wrong), err, "is not a FieldError")
-			if field := strings.TrimPrefix(c.field, "-"); wrong.Field != field || !slices.Equal(wrong.Allowed, c.allowed) {
-				t.Errorf("%+v, want the field %q with %q", wrong, field, c.allowed)
-			}
+			field := strings.TrimPrefix(c.field, "-")
+			assert.True(t, wrong.Field == field && slices.Equal(wrong.Allowed, c.allowed), wrong, "want the field", field, c.allowed)
 		})
 	}
 }
@@ -84,21 +83,15 @@ func TestCommandsAreParsed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			commands, several, err := tickets.Parse([]byte(c.text))
 			if c.n > 0 {
-				if err != nil || len(commands) != c.n || several != c.several {
-					t.Errorf("%d commands, several %t (%v)", len(commands), several, err)
-				}
+				assert.True(t, err == nil && len(commands) == c.n && several == c.several, len(commands), "commands, several", several, err)
 				return
 			}
 			if c.name == "null" { // Check refuses the result
-				if err == nil && commands[0].Check() == nil {
-					t.Error("null is accepted")
-				}
+				assert.True(t, err != nil || commands[0].Check() != nil, "null is accepted")
 				return
 			}
 			var wrong *tickets.SyntaxError
-			if !errors.As(err, &wrong) || !errors.Is(err, tickets.ErrSyntax) {
-				t.Fatalf("%v is not a SyntaxError", err)
-			}
+			require.True(t, errors.As(err, &wrong) && errors.Is(err, tickets.ErrSyntax), err, "is not a SyntaxError")
 			if wrong.Field != c.field || !strings.Contains(wrong.Problem, c.problem) {
 				t.Errorf("%q %q, want %q with %q", wrong.Field, wrong.Problem, c.field, c.problem)
 			}
@@ -114,19 +107,14 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		commands, several, err := tickets.Parse([]byte(text))
 		if err != nil {
-			if !errors.Is(err, tickets.ErrSyntax) || commands != nil {
-				t.Errorf("%v with %d commands", err, len(commands))
-			}
+			assert.True(t, errors.Is(err, tickets.ErrSyntax) && commands == nil, err, len(commands), "commands")
 			return
 		}
-		if len(commands) == 0 || len(commands) > 1 && !several {
-			t.Errorf("%d commands, several %t", len(commands), several)
-		}
+		assert.True(t, len(commands) != 0 && (len(commands) <= 1 || several), len(commands), "commands, several", several)
 		for _, c := range commands {
 			var wrong *tickets.FieldError
-			if err := c.Check(); err != nil && !errors.As(err, &wrong) {
-				t.Errorf("%v is not a FieldError", err)
-			}
+			err := c.Check()
+			assert.True(t, err == nil || errors.As(err, &wrong), err, "is not a FieldError")
 		}
 	})
 }

@@ -46,9 +46,8 @@ func TestAWriterReportsThatTheJournalHasNoSpaceForItsAnswers(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		stats := require.Value(store.Stats(t.Context()))(t)
-		if s := w.Status(); s.State != sinks.StateRetrying || !strings.Contains(s.Error, "the journal is full") {
-			t.Errorf("the writer is %+v", s)
-		}
+		s := w.Status()
+		assert.True(t, s.State == sinks.StateRetrying && strings.Contains(s.Error, "the journal is full"), "the writer", s)
 		if done := int(stats.Commands.Done); done < 10 || done == commands || int(patches.Load()) != done {
 			t.Errorf("%d of %d commands were carried out, with %d requests", done, commands, patches.Load())
 		}

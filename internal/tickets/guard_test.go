@@ -24,6 +24,7 @@ import (
 	"ndrbridge/internal/tickets"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -94,9 +95,7 @@ func (g *guarded) record(body []byte) {
 		TicketID string `json:"ticket_id"`
 		Assignee string `json:"assignee"`
 	}
-	if err := json.Unmarshal(body, &patch); err != nil {
-		g.Fatalf("a PATCH is not JSON: %v", err)
-	}
+	require.NoError(g, json.Unmarshal(body, &patch), "a PATCH is not JSON")
 	if number, ok := strings.CutPrefix(patch.Assignee, "bridge-"); ok {
 		n, _ := strconv.Atoi(number)
 		g.orders[patch.TicketID] = append(g.orders[patch.TicketID], n)
@@ -111,9 +110,8 @@ func newGuarded(t *rapid.T, dir string) *guarded {
 	}
 	g.standin = standin.New(standin.Options{Seed: 1, Size: 1000, Now: func() time.Time { return g.now }})
 	var err error
-	if g.store, err = checkpoint.Open(filepath.Join(dir, "state.db"), checkpoint.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	g.store, err = checkpoint.Open(filepath.Join(dir, "state.db"), checkpoint.Options{})
+	require.NoError(t, err)
 	t.Cleanup(func() { g.store.Close() })
 	g.start()
 	g.poll() // the first contact
@@ -133,9 +131,7 @@ func newGuarded(t *rapid.T, dir string) *guarded {
 }
 
 func (g *guarded) must(err error) {
-	if err != nil {
-		g.Fatalf("%v", err)
-	}
+	require.NoError(g, err)
 }
 
 // start makes a bridge from the state.
@@ -219,9 +215,7 @@ func (g *guarded) judge(e transform.Event) {
 	id, _ := strconv.ParseInt(e.Subject, 10, 64)
 	marked := e.CausedBy == transform.CausedByWriteback
 	if was, again := g.marks[e.ID]; again {
-		if marked && !was {
-			g.Fatalf("%s is marked as ours when a rewind delivers it again, and was not", e.ID)
-		}
+		require.True(g, !marked || was, e.ID, "is marked as ours when a rewind delivers it again, and was not")
 		return
 	}
 	g.marks[e.ID] = marked
@@ -312,9 +306,7 @@ func (g *guarded) finish() {
 	}
 	for ticket, numbers := range g.orders {
 		for i := 1; i < len(numbers); i++ {
-			if numbers[i] < numbers[i-1] {
-				g.Fatalf("ticket %s was written out of order: %v", ticket, numbers)
-			}
+			require.True(g, numbers[i] >= numbers[i-1], "ticket", ticket, "was written out of order", numbers)
 		}
 	}
 }

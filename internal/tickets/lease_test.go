@@ -21,6 +21,7 @@ import (
 	"ndrbridge/internal/tickets"
 	"ndrbridge/sinks"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/leasetest"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -102,9 +103,7 @@ func TestNoTicketIsWrittenWithoutALease(t *testing.T) {
 				c.hook(client, relay, func() { lapse(clock) })
 				pause := w.Step(t.Context())
 				status := w.Status()
-				if status.State != sinks.StateRetrying || status.Error != lease.ErrExpired.Error() || pause != time.Second {
-					t.Errorf("the writer is %s (%s), pausing %s", status.State, status.Error, pause)
-				}
+				assert.True(t, status.State == sinks.StateRetrying && status.Error == lease.ErrExpired.Error() && pause == time.Second, status.State, status.Error, pause)
 				server.CloseClientConnections() // it has read what arrived
 				if got := states(t, store); got != "pending" || whole.Load() > 0 {
 					t.Fatalf("the command is %s, and %d changes arrived", got, whole.Load())
@@ -147,24 +146,20 @@ func TestALeaseThatEndsIsNoFailureOfACommand(t *testing.T) {
 			synctest.Wait()
 			clock.Advance(term)
 			synctest.Wait()
-			if s := w.Status(); s.State != sinks.StateRetrying || s.Error != lease.ErrExpired.Error() {
-				t.Fatalf("without a lease it is %s: %s", s.State, s.Error)
-			}
+			s := w.Status()
+			require.True(t, s.State == sinks.StateRetrying && s.Error == lease.ErrExpired.Error(), "without a lease it", s.State, s.Error)
 			// Another command succeeds: a failure would count.
 			accept(t, store, tickets.Command{TicketID: "SEC-2", DetectionID: id})
 			l.Renew(clock.Now())
 		}
-		if tried != times {
-			t.Errorf("it was tried %d times during %d leases", tried, times)
-		}
+		assert.Equal(t, tried, times, "it was tried", "times during", "leases")
 		hangs = false
 		clock.Advance(term)
 		time.Sleep(time.Minute)
 		l.Renew(clock.Now())
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if c, _, err := store.Command(t.Context(), 1); err != nil || c.State != checkpoint.CommandApplied {
-			t.Errorf("the command is %s: %s, %v", c.State, c.Reason, err)
-		}
+		c, _, err := store.Command(t.Context(), 1)
+		assert.True(t, err == nil && c.State == checkpoint.CommandApplied, "the command", c.State, c.Reason, err)
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/tickets"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 )
 
 func TestALookupThatDoesNotEndRejectsItsCommand(t *testing.T) {
@@ -72,12 +73,9 @@ func TestALookupThatDoesNotEndRejectsItsCommand(t *testing.T) {
 				run(t, w)
 				time.Sleep(10 * time.Minute)
 				got, _, err := store.Command(t.Context(), 1)
-				if err != nil || got.State != checkpoint.CommandRejected || !strings.Contains(got.Reason, c.reason) {
-					t.Errorf("it is %s: %s, %v", got.State, got.Reason, err)
-				}
-				if n := searches.Load(); n > c.requests {
-					t.Errorf("%d searches were made, at most %d are due", n, c.requests)
-				}
+				assert.True(t, err == nil && got.State == checkpoint.CommandRejected && strings.Contains(got.Reason, c.reason), "it", got.State, got.Reason, err)
+				n := searches.Load()
+				assert.True(t, n <= c.requests, n, "searches were made, at most", c.requests, "are due")
 				if got := states(t, store); got != "rejected applied" || w.Status().State != sinks.StateRunning {
 					t.Errorf("the commands are %s, the writer is %+v", got, w.Status())
 				}
@@ -116,9 +114,8 @@ func TestASlowLookupIsRetriedWhileOtherTicketsContinue(t *testing.T) {
 			t.Errorf("after the first lookup the commands are %s, the writer is %+v", got, w.Status())
 		}
 		time.Sleep(time.Hour)
-		if s := w.Status(); s.State != sinks.StateRetrying || !strings.Contains(s.Error, "within 2m0s") {
-			t.Errorf("while the appliance is slow the writer is %+v", s)
-		}
+		s := w.Status()
+		assert.True(t, s.State == sinks.StateRetrying && strings.Contains(s.Error, "within 2m0s"), "while the appliance is slow the writer", s)
 		slow.Store(false)
 		time.Sleep(10 * time.Minute)
 		if got := states(t, store); got != "applied applied" || w.Status().State != sinks.StateRunning {

@@ -60,9 +60,7 @@ func newStore(t *testing.T) *checkpoint.Store {
 func accept(t *testing.T, store *checkpoint.Store, all ...tickets.Command) {
 	for _, c := range all {
 		body := require.Value(json.Marshal(c))(t)
-		if _, err := store.Accept(t.Context(), []checkpoint.Command{{Appliance: "hq", Subject: c.TicketID, Body: body, Accepted: time.Now()}}); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(store.Accept(t.Context(), []checkpoint.Command{{Appliance: "hq", Subject: c.TicketID, Body: body, Accepted: time.Now()}}))(t)
 	}
 }
 
@@ -131,12 +129,9 @@ func TestResponsesOfTheAppliance(t *testing.T) {
 			got, _, err := store.Command(t.Context(), 1)
 			require.NoError(t, err)
 			status := w.Status()
-			if got.State != c.became || status.State != c.state || pause < c.pause {
-				t.Errorf("the command is %s (%s), the writer %s (%s), pausing %s", got.State, got.Reason, status.State, status.Error, pause)
-			}
-			if text := got.Reason + status.Error; !strings.Contains(text, c.says) || c.says == "" && text != "" {
-				t.Errorf("it says %q", text)
-			}
+			assert.True(t, got.State == c.became && status.State == c.state && pause >= c.pause, got.State, got.Reason, status.State, status.Error, pause)
+			text := got.Reason + status.Error
+			assert.True(t, strings.Contains(text, c.says) && (c.says != "" || text == ""), "it says", text)
 		})
 	}
 }
@@ -216,9 +211,8 @@ func TestTicketsAreWrittenOnceTrackingIsOn(t *testing.T) {
 		w := newWriter(t, store, "http://sensor.example", inProcess(a, "", new(atomic.Int32)))
 		run(t, w)
 		synctest.Wait()
-		if s := w.Status(); s.State != sinks.StateHalted || !strings.Contains(s.Error, "turn it on") {
-			t.Fatalf("before there is a command: %+v", s)
-		}
+		s := w.Status()
+		require.True(t, s.State == sinks.StateHalted && strings.Contains(s.Error, "turn it on"), "before there is a command", s)
 		accept(t, store, tickets.Command{TicketID: "SEC-1", Status: "acknowledged"})
 		time.Sleep(5 * time.Minute)
 		require.Equal(t, states(t, store), "pending", "while tracking is off")
@@ -246,16 +240,13 @@ func TestACommandThatFailsWhileOthersSucceedIsRejected(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		c, _, err := store.Command(t.Context(), 1)
-		if err != nil || c.State != checkpoint.CommandRejected || !strings.Contains(c.Reason, "while other commands succeeded") {
-			t.Fatalf("%s: %s, %v", c.State, c.Reason, err)
-		}
+		require.True(t, err == nil && c.State == checkpoint.CommandRejected && strings.Contains(c.Reason, "while other commands succeeded"), c.State, c.Reason, err)
 		failing.Store(0)
 		require.NoError(t, a.Update(func(d *standin.Detection) { d.TicketID = standin.TicketID{ID: "SEC-7"} }, id))
 		require.NoError(t, store.RetryCommand(t.Context(), 1))
 		time.Sleep(time.Minute)
-		if c, _, err = store.Command(t.Context(), 1); err != nil || c.State != checkpoint.CommandApplied {
-			t.Fatalf("tried again: %s: %s, %v", c.State, c.Reason, err)
-		}
+		c, _, err = store.Command(t.Context(), 1)
+		require.True(t, err == nil && c.State == checkpoint.CommandApplied, "tried again", c.State, c.Reason, err)
 	})
 }
 
@@ -270,15 +261,12 @@ func TestOtherTicketsContinueHoweverManyCommandsWaitForOne(t *testing.T) {
 		for i := range poison {
 			poison[i] = checkpoint.Command{Appliance: "hq", Subject: "SEC-7", Body: []byte(`{"ticket_id":"SEC-7","assignee":"poison"}`), Accepted: time.Now()}
 		}
-		if _, err := store.Accept(t.Context(), poison); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(store.Accept(t.Context(), poison))(t)
 		run(t, newWriter(t, store, "http://sensor.example", inProcess(a, "poison", &failing)))
 		accept(t, store, tickets.Command{TicketID: "SEC-1", DetectionID: id})
 		time.Sleep(time.Minute)
-		if c, _, err := store.Command(t.Context(), behind+1); err != nil || c.State != checkpoint.CommandApplied {
-			t.Errorf("a command of another ticket is %s, %v", c.State, err)
-		}
+		c, _, err := store.Command(t.Context(), behind+1)
+		assert.True(t, err == nil && c.State == checkpoint.CommandApplied, "a command of another ticket", c.State, err)
 		stats := require.Value(store.Stats(t.Context()))(t)
 		assert.Equal(t, stats.Commands.Pending, behind, "commands wait")
 	})
@@ -310,16 +298,14 @@ func TestALinkThatWasNotedIsNotRepeated(t *testing.T) {
 					for range 3 {
 						time.Sleep(w.Step(t.Context()))
 					}
-					if got := states(t, store); got != "pending" || links != 1 {
-						t.Fatalf("the command is %s, and the ticket was linked %d times", got, links)
-					}
+					got := states(t, store)
+					require.True(t, got == "pending" && links == 1, "the command", got, "and the ticket was linked", links, "times")
 				}
 				fails = false
 				run(t, newWriter(t, store, "http://sensor.example", serve))
 				time.Sleep(time.Minute)
-				if got := states(t, store); got != "applied" || links != 1 {
-					t.Errorf("the command is %s, and the ticket was linked %d times", got, links)
-				}
+				got := states(t, store)
+				assert.True(t, got == "applied" && links == 1, "the command", got, "and the ticket was linked", links, "times")
 			})
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/process"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -52,9 +53,8 @@ func TestFailureClasses(t *testing.T) {
 		syscall.EFBIG: failure.Transient, syscall.EMFILE: failure.Transient, syscall.EINTR: failure.Transient,
 	} {
 		err := classify(&os.PathError{Op: "write", Path: "/var/log/events", Err: errno})
-		if class, _ := failure.ClassOf(err); class != want || !errors.Is(err, errno) || !strings.Contains(err.Error(), "/var/log/events") {
-			t.Errorf("%v: class %s, want %s: %v", errno, class, want, err)
-		}
+		class, _ := failure.ClassOf(err)
+		assert.True(t, class == want && errors.Is(err, errno) && strings.Contains(err.Error(), "/var/log/events"), errno, "class", class, want, err)
 	}
 }
 
@@ -74,14 +74,12 @@ func TestPartialWriteLeavesNoTornLine(t *testing.T) {
 		err := s.Send(t.Context(), events[2:])
 		undo()
 		sinktest.ExpectFailure(t, err, failure.Transient, "file too large")
-		if after, _ := os.ReadFile(path); !bytes.Equal(after, before) {
-			t.Fatalf("%d bytes, were %d", len(after), len(before))
-		}
+		after, _ := os.ReadFile(path)
+		require.True(t, bytes.Equal(after, before), len(after), "bytes, were", len(before))
 	}
 	require.NoError(t, s.Send(t.Context(), events[2:]))
-	if got := readLines(t, path); len(got) != 6 {
-		t.Errorf("%d lines", len(got))
-	}
+	got := readLines(t, path)
+	assert.Equal(t, len(got), 6, "lines")
 }
 
 // readLines returns the ids of the events in files, which must end with whole lines.
@@ -168,9 +166,8 @@ func TestNoAcknowledgedEventIsLost(t *testing.T) {
 				s.Close()
 				steps := rotation(path, options.Keep)
 				for _, step := range steps[:rapid.IntRange(0, len(steps)).Draw(t, "steps")] {
-					if err := step(); err != nil && !os.IsNotExist(err) {
-						t.Fatal(err)
-					}
+					err := step()
+					require.True(t, err == nil || os.IsNotExist(err), err)
 				}
 				reopen()
 			},
@@ -212,9 +209,8 @@ func TestNoAcknowledgedEventIsLost(t *testing.T) {
 			seen[id]++
 		}
 		for id := range acknowledged {
-			if n := seen[id]; n == 0 || n > 1 && !again[id] {
-				t.Fatalf("event %s is written %d times", id, n)
-			}
+			n := seen[id]
+			require.True(t, n != 0 && (n <= 1 || again[id]), "event", id, "is written", n, "times")
 		}
 	})
 }

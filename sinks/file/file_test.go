@@ -145,9 +145,8 @@ func TestEventIsOneLine(t *testing.T) {
 			if rest != line+"\n" {
 				t.Fatalf("not two lines: %q", out.String())
 			}
-			if _, data, _ := strings.Cut(line, `"data":`); data != test.want+"}" {
-				t.Errorf("data %s, want %s", data, test.want)
-			}
+			_, data, _ := strings.Cut(line, `"data":`)
+			assert.Equal(t, data, test.want+"}", "data", test.want)
 			assert.True(t, json.Valid([]byte(line)), "not JSON", line)
 		})
 	}
@@ -197,9 +196,8 @@ func TestStandardOutput(t *testing.T) {
 		s := open(t, file.Options{Path: "-", Out: w})
 		send(t, s, events[0])
 		s.Close()
-		if _, err := io.WriteString(w, "more\n"); err != nil {
-			t.Error(err)
-		}
+		_, err = io.WriteString(w, "more\n")
+		assert.NoError(t, err)
 		w.Close()
 		scanner := bufio.NewScanner(r)
 		for range 2 {
@@ -226,9 +224,7 @@ func TestRotation(t *testing.T) {
 		}
 		require.Equal(t, fmt.Sprint(names(path)), "[x x.1 x.2]", "files")
 		got, err := read(path)
-		if err != nil || len(got) != 8 || got[0].ID() != events[12].ID || got[7].ID() != events[19].ID {
-			t.Errorf("%d events, %v", len(got), err)
-		}
+		assert.True(t, err == nil && len(got) == 8 && got[0].ID() == events[12].ID && got[7].ID() == events[19].ID, len(got), "events", err)
 		for _, name := range names(path) {
 			if info, _ := os.Stat(filepath.Join(filepath.Dir(path), name)); info.Size() > 3*size+size/2 {
 				t.Errorf("%s has %d bytes", name, info.Size())
@@ -309,9 +305,8 @@ func TestTruncatedFileHasSpaceAgain(t *testing.T) {
 	send(t, s, events[:3]...)
 	require.NoError(t, os.Truncate(path, 0))
 	send(t, s, events[3])
-	if _, err := os.Stat(path + ".1"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it was rotated: %v", err)
-	}
+	_, err := os.Stat(path + ".1")
+	assert.ErrorIs(t, err, fs.ErrNotExist, "it was rotated")
 }
 
 func TestEveryDocumentIsALine(t *testing.T) {
@@ -321,9 +316,8 @@ func TestEveryDocumentIsALine(t *testing.T) {
 	events[1] = events[1].WithDocument("text/plain; charset=utf-8", []byte("CEF:0|a|b  c"))
 	send(t, open(t, file.Options{Path: path}), events...)
 	got, err := os.ReadFile(path)
-	if want := `{"class_uid": 2004}` + "\nCEF:0|a|b  c\n" + string(events[2].Structured()) + "\n"; err != nil || string(got) != want {
-		t.Errorf("%v: the file holds %q", err, got)
-	}
+	want := `{"class_uid": 2004}` + "\nCEF:0|a|b  c\n" + string(events[2].Structured()) + "\n"
+	assert.True(t, err == nil && string(got) == want, err, "the file holds", string(got))
 }
 
 func TestOpenTruncatesTornLines(t *testing.T) {
@@ -372,9 +366,7 @@ func TestOpenTruncatesTornLines(t *testing.T) {
 				t.Errorf("%d bytes were cut off, and the log says %q", cut, log.String())
 			}
 			got, _ := os.ReadFile(path)
-			if want := test.left + string(events[2].Structured()) + "\n"; string(got) != want {
-				t.Errorf("the file holds %.300q", got)
-			}
+			assert.Equal(t, string(got), test.left+string(events[2].Structured())+"\n", "the file holds")
 		})
 	}
 	for _, content := range []string{
@@ -387,13 +379,10 @@ func TestOpenTruncatesTornLines(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x")
 			require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 			err := open(t, file.Options{Path: path}).Send(t.Context(), events)
-			if err != nil && !strings.Contains(err.Error(), "move it away, or choose another path") {
-				t.Errorf("%v: does not say what to do", err)
-			}
+			assert.True(t, err == nil || strings.Contains(err.Error(), "move it away, or choose another path"), err, "does not say what to do")
 			sinktest.ExpectFailure(t, err, failure.Halted, path)
-			if got, _ := os.ReadFile(path); string(got) != content {
-				t.Errorf("the file holds %q", got)
-			}
+			got, _ := os.ReadFile(path)
+			assert.Equal(t, string(got), content, "the file holds")
 		})
 	}
 }
@@ -469,9 +458,8 @@ func TestCheck(t *testing.T) {
 			}
 			before, _ := os.ReadDir(folder)
 			findingtest.Expect(t, file.New(file.Options{Path: test.path(folder), MaxBytes: 1 << 20, Keep: 5}).Check(t.Context(), sinks.Trial{}), test.want)
-			if after, _ := os.ReadDir(folder); len(after) != len(before) {
-				t.Error("the folder was changed")
-			}
+			after, _ := os.ReadDir(folder)
+			assert.Equal(t, len(after), len(before), "the folder was changed")
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
@@ -39,9 +40,7 @@ func TestWhatIsNotSyncedIsNotAcknowledged(t *testing.T) {
 			defer s.Close()
 			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
 			failed, ok := errors.AsType[*fs.PathError](err)
-			if !ok || failed.Op != "sync" || failed.Path != test.synced || !errors.Is(err, syscall.EINVAL) {
-				t.Errorf("error %v, want that %s cannot be synced", err, test.synced)
-			}
+			assert.True(t, ok && failed.Op == "sync" && failed.Path == test.synced && errors.Is(err, syscall.EINVAL), err, "want that", test.synced, "cannot be synced")
 		})
 	}
 }
@@ -66,11 +65,9 @@ func TestALargeBatchIsSyncedInParts(t *testing.T) {
 		events = append(events, sinktest.Events(1, 1, maxUnsynced*2/5)...)
 	}
 	before := written()
-	if err := s.Send(t.Context(), events); err == nil {
-		t.Fatal("no error of a file that cannot be synced")
-	}
+	err := s.Send(t.Context(), events)
+	require.True(t, err != nil, "no error of a file that cannot be synced")
 	// Two of the events are written, and whatever a concurrent test writes.
-	if n := written() - before; n < maxUnsynced/2 || n > maxUnsynced+maxUnsynced/8 {
-		t.Errorf("%d bytes were written before the first sync", n)
-	}
+	n := written() - before
+	assert.True(t, n >= maxUnsynced/2 && n <= maxUnsynced+maxUnsynced/8, n, "bytes were written before the first sync")
 }

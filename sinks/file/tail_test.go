@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
@@ -50,9 +51,7 @@ func FuzzWholeLines(f *testing.F) {
 			t.Errorf("%.100q is left at the end", left)
 		case end == 0 && len(content) > 0:
 			first, _, _ := bytes.Cut(content, []byte{'\n'})
-			if !beginsEvent(first) && !hasHole(first) && len(bytes.Trim(first, "\x00")) > 0 {
-				t.Errorf("%.100q is emptied", content)
-			}
+			assert.True(t, beginsEvent(first) || hasHole(first) || len(bytes.Trim(first, "\x00")) == 0, string(content), "is emptied")
 		}
 	})
 }
@@ -87,13 +86,10 @@ func TestNoDamageOfTheLastBatchStays(t *testing.T) {
 		damaged = damaged[:rapid.IntRange(len(synced), len(damaged)).Draw(t, "length")]
 		require.NoError(t, os.WriteFile(path, damaged, 0o600))
 		left := deliver(events[n:])
-		if !bytes.HasPrefix(left, synced) || !bytes.HasSuffix(left, batch) {
-			t.Fatalf("%d acknowledged bytes and a batch of %d, damaged to %q, became %q", len(synced), len(batch), damaged[len(synced):], left)
-		}
+		require.True(t, bytes.HasPrefix(left, synced) && bytes.HasSuffix(left, batch), len(synced), len(batch), string(damaged), string(left))
 		for line := range bytes.Lines(left) {
-			if text, ended := bytes.CutSuffix(line, []byte{'\n'}); !ended || !isWhole(text) {
-				t.Fatalf("the line %q stays", line)
-			}
+			text, ended := bytes.CutSuffix(line, []byte{'\n'})
+			require.True(t, ended && isWhole(text), "the line", string(line), "stays")
 		}
 	})
 }
@@ -106,9 +102,7 @@ func TestAHoleAtTheBeginningOfALargeWriteIsFound(t *testing.T) {
 	written = strings.Replace(written, "\x00", strings.Repeat("\x00", 1+maxUnsynced-len(written)), 1)
 	content := line + written
 	end, err := wholeLines(strings.NewReader(content), "x", int64(len(content)))
-	if err != nil || end != int64(len(line)) || len(written) != maxUnsynced {
-		t.Errorf("%d bytes of %d stay, want %d (%v)", end, len(content), len(line), err)
-	}
+	assert.True(t, err == nil && end == int64(len(line)) && len(written) == maxUnsynced, end, "bytes of", len(content), "stay, want", len(line), err)
 }
 
 // A hole is only looked for where an unsynced write can have been: nothing is removed for one
@@ -121,7 +115,6 @@ func TestAHoleFarFromTheEndStays(t *testing.T) {
 	s := New(Options{Path: path})
 	defer s.Close()
 	require.NoError(t, s.Send(t.Context(), sinktest.Events(1, 1, 0)))
-	if got, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(got, []byte(content)) {
-		t.Errorf("%d bytes are left of %d, %v", len(got), len(content), err)
-	}
+	got, err := os.ReadFile(path)
+	assert.True(t, err == nil && bytes.HasPrefix(got, []byte(content)), len(got), "bytes are left of", len(content), err)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
@@ -43,14 +44,11 @@ func indices(n int) []int {
 func readBatch(t rapid.TB, raw []byte) (kmsg.RecordBatch, []kmsg.Record) {
 	t.Helper()
 	var batch kmsg.RecordBatch
-	if size := binary.BigEndian.Uint32(raw); int(size) != len(raw)-sizeSize {
-		t.Fatalf("the size of %d bytes is %d", len(raw)-sizeSize, size)
-	}
+	size := binary.BigEndian.Uint32(raw)
+	require.Equal(t, int(size), len(raw)-sizeSize, "the size of", "bytes", size)
 	raw = raw[sizeSize:]
 	require.NoError(t, batch.ReadFrom(raw))
-	if got := int32(crc32.Checksum(raw[21:], crc32.MakeTable(crc32.Castagnoli))); batch.CRC != got {
-		t.Fatalf("the checksum is %x, not %x", batch.CRC, got)
-	}
+	require.Equal(t, batch.CRC, int32(crc32.Checksum(raw[21:], crc32.MakeTable(crc32.Castagnoli))), "the checksum")
 	if int(batch.Length) != len(raw)-12 || batch.Magic != 2 || batch.FirstOffset != 0 || batch.PartitionLeaderEpoch != -1 ||
 		batch.ProducerID != -1 || batch.ProducerEpoch != -1 || batch.FirstSequence != -1 || batch.LastOffsetDelta != batch.NumRecords-1 {
 		t.Fatalf("header %+v of %d bytes", batch, len(raw))
@@ -58,14 +56,10 @@ func readBatch(t rapid.TB, raw []byte) (kmsg.RecordBatch, []kmsg.Record) {
 	records := require.Value(recordsIn(batch))(t)
 	latest := batch.FirstTimestamp
 	for i, r := range records {
-		if int(r.OffsetDelta) != i || i == 0 && r.TimestampDelta64 != 0 || r.Attributes != 0 {
-			t.Fatalf("record %d: %+v", i, r)
-		}
+		require.True(t, int(r.OffsetDelta) == i && (i != 0 || r.TimestampDelta64 == 0) && r.Attributes == 0, "record", i, r)
 		latest = max(latest, batch.FirstTimestamp+r.TimestampDelta64)
 	}
-	if batch.MaxTimestamp != latest {
-		t.Fatalf("the latest time is %d, not %d", batch.MaxTimestamp, latest)
-	}
+	require.Equal(t, batch.MaxTimestamp, latest, "the latest time")
 	return batch, records
 }
 
@@ -134,9 +128,7 @@ func checkRecord(t rapid.TB, at int64, r kmsg.Record, e transform.Event, mode tr
 	if want := cmp.Or(e.RecordedTime, e.Time); at != want.UnixMilli() && !(want.IsZero() && at >= now.UnixMilli()) {
 		t.Fatalf("event %q: time %d, not %d", e.ID, at, want.UnixMilli())
 	}
-	if string(r.Key) != e.PartitionKey || (r.Key == nil) != (e.PartitionKey == "") {
-		t.Fatalf("event %q: key %q", e.ID, r.Key)
-	}
+	require.True(t, string(r.Key) == e.PartitionKey && (r.Key == nil) == (e.PartitionKey == ""), "event", e.ID, "key", string(r.Key))
 	value, headers := e.Structured(), []kmsg.Header{{Key: "content-type", Value: []byte(transform.ContentTypeStructured)}}
 	if mode == transform.Binary {
 		value, headers = e.Data(), nil
@@ -145,12 +137,8 @@ func checkRecord(t rapid.TB, at int64, r kmsg.Record, e transform.Event, mode tr
 		}
 		headers = append(headers, kmsg.Header{Key: "content-type", Value: []byte(transform.ContentTypeData)})
 	}
-	if !bytes.Equal(r.Value, value) {
-		t.Fatalf("event %q: value %q, not %q", e.ID, r.Value, value)
-	}
-	if !slices.EqualFunc(r.Headers, headers, func(a, b kmsg.Header) bool { return a.Key == b.Key && bytes.Equal(a.Value, b.Value) }) {
-		t.Fatalf("event %q: headers %q, not %q", e.ID, r.Headers, headers)
-	}
+	require.True(t, bytes.Equal(r.Value, value), "event", e.ID, "value", string(r.Value), string(value))
+	require.True(t, slices.EqualFunc(r.Headers, headers, func(a, b kmsg.Header) bool { return a.Key == b.Key && bytes.Equal(a.Value, b.Value) }), e.ID, r.Headers, headers)
 }
 
 func TestRecordBatchUsesTheBrokersLimit(t *testing.T) {
@@ -159,9 +147,7 @@ func TestRecordBatchUsesTheBrokersLimit(t *testing.T) {
 		e := newEncoder(t, name, transform.Structured, 20_000)
 		batch, taken := e.encode(events, indices(len(events)))
 		size := len(batch) - sizeSize
-		if size > 20_000 || name == "none" && taken != 9 || name != "none" && taken < 15 {
-			t.Errorf("%s: %d events in %d bytes", name, taken, size)
-		}
+		assert.True(t, size <= 20_000 && (name != "none" || taken == 9) && (name == "none" || taken >= 15), name, taken, "events in", size, "bytes")
 	}
 }
 
@@ -169,7 +155,6 @@ func TestBuffersOfALargeEventAreReleased(t *testing.T) {
 	e := newEncoder(t, "zstd", transform.Structured, 10_000)
 	e.encode(sinktest.Events(1, 1, 1<<20), indices(1))
 	e.reset()
-	if kept := e.sets.Cap(); kept > 4*e.maxBytes {
-		t.Errorf("%d bytes are kept", kept)
-	}
+	kept := e.sets.Cap()
+	assert.True(t, kept <= 4*e.maxBytes, kept, "bytes are kept")
 }

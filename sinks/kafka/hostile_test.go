@@ -15,6 +15,7 @@ import (
 	"ndrbridge/test/assert"
 	"ndrbridge/test/hostile"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 )
 
@@ -53,12 +54,10 @@ func TestHostileBroker(t *testing.T) {
 				o, _ := attacked(t, attack)
 				s := open(t, o)
 				var err error
-				if bytes := taken(func() { err = s.Send(t.Context(), events) }); bytes > 64<<20 {
-					t.Errorf("%d bytes were allocated", bytes)
-				}
-				if class, _ := failure.ClassOf(err); err != nil && class != failure.Transient && class != failure.Halted {
-					t.Errorf("class %s: %v", class, err)
-				}
+				bytes := taken(func() { err = s.Send(t.Context(), events) })
+				assert.True(t, bytes <= 64<<20, bytes, "bytes were allocated")
+				class, _ := failure.ClassOf(err)
+				assert.True(t, err == nil || class == failure.Transient || class == failure.Halted, "class", class, err)
 				assert.NoError(t, s.Close())
 			}
 		})
@@ -92,13 +91,10 @@ func TestOtherServersAreRecognized(t *testing.T) {
 				o.Timeout = 20 * time.Second // only silence is to end by it
 			}
 			err := open(t, o).Send(t.Context(), sinktest.Events(1, 1, 10))
-			if class, _ := failure.ClassOf(err); err == nil || class != want.class {
-				t.Fatalf("class %s: %v", class, err)
-			}
+			class, _ := failure.ClassOf(err)
+			require.True(t, err != nil && class == want.class, "class", class, err)
 			for _, text := range want.says {
-				if !strings.Contains(err.Error(), text) {
-					t.Errorf("it says nothing of %q: %v", text, err)
-				}
+				assert.Contains(t, err.Error(), text, "it says nothing of", err)
 			}
 		})
 	}

@@ -35,13 +35,9 @@ func failures(t *testing.T, s *Sink, events []transform.Event) failure.EventErro
 
 func TestNewReportsAllInvalidOptions(t *testing.T) {
 	_, err := New(Options{Topic: "{nothing}", Compression: "brotli", SASL: &kafkaconn.SASL{Mechanism: "gssapi", Username: "ana", Password: "x"}})
-	if err == nil {
-		t.Fatal("no error")
-	}
+	require.True(t, err != nil, "no")
 	for _, key := range []string{"topic", "compression", "sasl.mechanism"} {
-		if !strings.Contains(err.Error(), key) {
-			t.Errorf("it says nothing of %s: %v", key, err)
-		}
+		assert.Contains(t, err.Error(), key, "it says nothing of", err)
 	}
 }
 
@@ -56,9 +52,8 @@ func TestLargeEventIsSentIfItsCompressedSizeFits(t *testing.T) {
 	events := append(sinktest.Events(3, 3, 60_000), rejected)
 	each := failures(t, s, events)
 	for i, err := range each {
-		if class, _ := failure.ClassOf(err); (err != nil) != (i == 3) || err != nil && class != failure.Rejected {
-			t.Errorf("event %d: class %s: %v", i, class, err)
-		}
+		class, _ := failure.ClassOf(err)
+		assert.True(t, (err != nil) == (i == 3) && (err == nil || class == failure.Rejected), "event", i, "class", class, err)
 	}
 	assert.Equal(t, len(require.Value(c.events())(t)), 3, "events")
 }
@@ -71,12 +66,9 @@ func TestDocumentIsTheValueOfTheRecord(t *testing.T) {
 	events[1] = events[1].WithDocument("text/plain; charset=utf-8", []byte("CEF:0|a"+strings.Repeat("b", 6000)))
 	events[2] = events[2].WithDocument("text/plain; charset=utf-8", []byte("CEF:0|a"))
 	each, ok := errors.AsType[failure.EventErrors](s.Send(t.Context(), events))
-	if !ok || each[0] != nil || each[2] != nil {
-		t.Fatalf("errors %v", each)
-	}
-	if class, _ := failure.ClassOf(each[1]); class != failure.Rejected {
-		t.Errorf("a document above max_message_bytes: %v", each[1])
-	}
+	require.True(t, ok && each[0] == nil && each[2] == nil, "errors", each)
+	class, _ := failure.ClassOf(each[1])
+	assert.Equal(t, class, failure.Rejected, "a document above max_message_bytes", each)
 	records := require.Value(c.records(streamTopics))(t)
 	require.Equal(t, len(records), 2, "records")
 	want := map[string]transform.Event{events[0].PartitionKey: events[0], events[2].PartitionKey: events[2]}
@@ -117,12 +109,9 @@ func TestSASL(t *testing.T) {
 			assert.NoError(t, open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0)))
 			options.SASL = &kafkaconn.SASL{Mechanism: name, Username: "ana", Password: "battery staple"}
 			err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0))
-			if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted {
-				t.Errorf("a wrong password: class %s: %v", class, err)
-			}
-			if err != nil && strings.Contains(err.Error(), "battery") {
-				t.Errorf("the password shows: %v", err)
-			}
+			class, _ := failure.ClassOf(err)
+			assert.True(t, err != nil && class == failure.Halted, "a wrong password: class", class, err)
+			assert.True(t, err == nil || !strings.Contains(err.Error(), "battery"), "the password shows", err)
 		})
 	}
 	for name, mechanism := range map[string]string{"plain": "PLAIN", "scram-sha-512": "SCRAM-SHA-512"} {
@@ -139,9 +128,7 @@ func TestSASL(t *testing.T) {
 				})
 				s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "x", SASL: &kafkaconn.SASL{Mechanism: name, Username: "ana", Password: password}})
 				err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-				if err == nil || !strings.Contains(err.Error(), "you sent") || strings.Contains(err.Error(), "horse") {
-					t.Errorf("code %d: %v", code, err)
-				}
+				assert.True(t, err != nil && strings.Contains(err.Error(), "you sent") && !strings.Contains(err.Error(), "horse"), "code", code, err)
 			}
 		})
 	}
@@ -192,9 +179,7 @@ func TestSASL(t *testing.T) {
 	}
 	t.Run("a password that SASLprep forbids is reported but not quoted", func(t *testing.T) {
 		_, err := New(Options{Brokers: []string{"h:1"}, Topic: "x", SASL: &kafkaconn.SASL{Mechanism: "scram-sha-256", Username: "ana", Password: "correct\ahorse"}})
-		if err == nil || !strings.Contains(err.Error(), "SASLprep") || strings.Contains(err.Error(), "horse") || strings.Contains(err.Error(), "0007") {
-			t.Error(err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), "SASLprep") && !strings.Contains(err.Error(), "horse") && !strings.Contains(err.Error(), "0007"), err)
 	})
 }
 
@@ -206,12 +191,9 @@ func TestTLS(t *testing.T) {
 	options.SASL = &kafkaconn.SASL{Mechanism: "plain", Username: "ana", Password: "correct-horse"}
 	options.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
 	err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0))
-	if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted || !strings.Contains(err.Error(), "tls.ca_file") {
-		t.Errorf("an unknown authority: class %s: %v", class, err)
-	}
-	if err != nil && strings.Contains(err.Error(), "horse") {
-		t.Errorf("a secret shows: %v", err)
-	}
+	class, _ := failure.ClassOf(err)
+	assert.True(t, err != nil && class == failure.Halted && strings.Contains(err.Error(), "tls.ca_file"), "an unknown authority: class", class, err)
+	assert.True(t, err == nil || !strings.Contains(err.Error(), "horse"), "a secret shows", err)
 }
 
 func TestMissingTopic(t *testing.T) {
@@ -221,9 +203,8 @@ func TestMissingTopic(t *testing.T) {
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "missing"})
 		each := failures(t, s, events)
 		for _, err := range each {
-			if class, _ := failure.ClassOf(err); class != failure.Halted || !strings.Contains(err.Error(), "create_topic") {
-				t.Errorf("class %s: %v", class, err)
-			}
+			class, _ := failure.ClassOf(err)
+			assert.True(t, class == failure.Halted && strings.Contains(err.Error(), "create_topic"), "class", class, err)
 		}
 		require.NoError(t, c.CreateTopic("missing", 2, nil))
 		assert.NoError(t, s.Send(t.Context(), events), "once it exists")
@@ -266,9 +247,8 @@ func TestLeaderMoves(t *testing.T) {
 		require.NoError(t, c.MoveTopicPartition("ndr.detections", p, other))
 	}
 	err := s.Send(t.Context(), events[6:])
-	if class, _ := failure.ClassOf(err); err == nil || class != failure.Transient {
-		t.Fatalf("class %s: %v", class, err)
-	}
+	class, _ := failure.ClassOf(err)
+	require.True(t, err != nil && class == failure.Transient, "class", class, err)
 	assert.NoError(t, s.Send(t.Context(), events[6:]), "at the second attempt")
 	assert.Equal(t, len(require.Value(c.events())(t)), len(events), "events")
 }
@@ -293,9 +273,7 @@ func TestOrderOfAKeyWhoseTopicChanges(t *testing.T) {
 			s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "{action}"})
 			each := failures(t, s, events)
 			for i, err := range each {
-				if held := i == 2 || i == 3; held != errors.Is(err, failure.ErrNotTried) {
-					t.Errorf("event %s: %v", events[i].ID, err)
-				}
+				assert.Equal(t, i == 2 || i == 3, errors.Is(err, failure.ErrNotTried), "event", events, err)
 			}
 			assert.Equal(t, len(require.Value(c.records([]string{"updated"}))(t)), 1, "records")
 		})
@@ -312,9 +290,8 @@ func TestBatchWithUnknownOutcomeIsNotOvertaken(t *testing.T) {
 	fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicasAfterAppend})
 	each := failures(t, s, events[1:])
 	for i, err := range each {
-		if class, _ := failure.ClassOf(err); err == nil || class != failure.Transient || errors.Is(err, failure.ErrNotTried) != (i >= 3) {
-			t.Errorf("event %d: class %s: %v", i, class, err)
-		}
+		class, _ := failure.ClassOf(err)
+		assert.True(t, err != nil && class == failure.Transient && errors.Is(err, failure.ErrNotTried) == (i >= 3), "event", i, "class", class, err)
 	}
 	assert.Equal(t, fault.Hits(), 1, "requests")
 }
@@ -384,9 +361,8 @@ func TestOldBrokerHalts(t *testing.T) {
 		return response, nil, true
 	})
 	err := open(t, Options{Brokers: c.ListenAddrs()[:1], Topic: "ndr.{stream}"}).Send(t.Context(), sinktest.Events(1, 1, 0))
-	if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted || !strings.Contains(err.Error(), "0.11") {
-		t.Errorf("class %s: %v", class, err)
-	}
+	class, _ := failure.ClassOf(err)
+	assert.True(t, err != nil && class == failure.Halted && strings.Contains(err.Error(), "0.11"), "class", class, err)
 }
 
 func TestBrokerThatRequiresACertificateHalts(t *testing.T) {
@@ -394,9 +370,8 @@ func TestBrokerThatRequiresACertificateHalts(t *testing.T) {
 	c := startCluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}))
 	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool}, Timeout: 10 * time.Second})
 	err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-	if class, _ := failure.ClassOf(err); err == nil || class != failure.Halted || !strings.Contains(err.Error(), "tls.cert_file") {
-		t.Errorf("class %s: %v", class, err)
-	}
+	class, _ := failure.ClassOf(err)
+	assert.True(t, err != nil && class == failure.Halted && strings.Contains(err.Error(), "tls.cert_file"), "class", class, err)
 	s = open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{certificate}}})
 	assert.NoError(t, s.Send(t.Context(), sinktest.Events(1, 1, 0)), "with a certificate")
 }

@@ -36,9 +36,7 @@ func TestMissingAcknowledgementIsTransient(t *testing.T) {
 	makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, NoAck: true})
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", AckTimeout: 20 * time.Millisecond, Timeout: time.Hour})
 	class, err := classOf(t, sink, sinktest.Events(3, 3, 0))
-	if class != failure.Transient || !strings.Contains(err.Error(), "no acknowledgement within 20ms") {
-		t.Errorf("class %s: %v", class, err)
-	}
+	assert.True(t, class == failure.Transient && strings.Contains(err.Error(), "no acknowledgement within 20ms"), "class", class, err)
 }
 
 func TestStreamChanges(t *testing.T) {
@@ -49,9 +47,7 @@ func TestStreamChanges(t *testing.T) {
 		nc := makeStream(t, s, config)
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 		class, err := classOf(t, sink, events)
-		if class != failure.Transient || !strings.Contains(err.Error(), "maximum bytes") {
-			t.Fatalf("class %s: %v", class, err)
-		}
+		require.True(t, class == failure.Transient && strings.Contains(err.Error(), "maximum bytes"), "class", class, err)
 		config.MaxBytes = -1
 		updateStream(t, nc, config)
 		require.NoError(t, sink.Send(t.Context(), events))
@@ -67,13 +63,10 @@ func TestStreamChanges(t *testing.T) {
 		require.NoError(t, sink.Send(t.Context(), events[:10]))
 		require.NoError(t, js.DeleteStream(t.Context(), "NDR"))
 		for range 2 {
-			if class, err := classOf(t, sink, events[10:]); class != failure.Halted || !strings.Contains(err.Error(), "does not exist") {
-				t.Fatalf("class %s: %v", class, err)
-			}
+			class, err := classOf(t, sink, events[10:])
+			require.True(t, class == failure.Halted && strings.Contains(err.Error(), "does not exist"), "class", class, err)
 		}
-		if _, err := js.CreateStream(t.Context(), config); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(js.CreateStream(t.Context(), config))(t)
 		assert.NoError(t, sink.Send(t.Context(), events[10:]))
 	})
 }
@@ -106,9 +99,7 @@ func TestTLS(t *testing.T) {
 		for _, scheme := range []string{"nats", "tls"} {
 			t.Run(name+", "+scheme, func(t *testing.T) {
 				class, err := classOf(t, open(t, Options{URL: scheme + "://" + c.address, Subject: "x", TLS: c.config, Token: "correct-horse"}), sinktest.Events(1, 1, 0))
-				if (err != nil) != (c.want != "") || err != nil && (class != c.want || strings.Contains(err.Error(), "horse")) {
-					t.Errorf("class %s: %v", class, err)
-				}
+				assert.True(t, (err != nil) == (c.want != "") && (err == nil || class == c.want && !strings.Contains(err.Error(), "horse")), "class", class, err)
 			})
 		}
 	}
@@ -196,21 +187,16 @@ func TestInvalidSecretFileIsNamedAndReadAgain(t *testing.T) {
 			}
 			write(test.broken)
 			class, err := classOf(t, sink, sinktest.Events(1, 1, 0))
-			if class != failure.Halted || err == nil {
-				t.Fatalf("class %s: %v", class, err)
-			}
+			require.True(t, class == failure.Halted && err != nil, "class", class, err)
 			for _, want := range []string{test.key, file, test.why} {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%q is missing: %v", want, err)
-				}
+				assert.Contains(t, err.Error(), want, "is missing", err)
 			}
 			for _, secret := range []string{seed[:9], seed[10:20], good[at-8 : at], good[at : at+8]} {
 				assert.NotContains(t, err.Error(), secret, "it shows what the file holds", err)
 			}
 			write(test.good)
-			if _, err := classOf(t, sink, sinktest.Events(1, 1, 0)); err != nil {
-				t.Errorf("once it is corrected: %v", err)
-			}
+			_, err = classOf(t, sink, sinktest.Events(1, 1, 0))
+			assert.NoError(t, err, "once it is corrected")
 		})
 	}
 }
@@ -233,9 +219,7 @@ func TestRejectedCredsFileIsReadAgain(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(file, step.text, 0o600))
 		class, err := classOf(t, sink, events)
-		if class != step.want && err != nil || step.want != "" && err == nil {
-			t.Errorf("a file %s: class %s: %v", step.name, class, err)
-		}
+		assert.True(t, (class == step.want || err == nil) && (step.want == "" || err != nil), "a file", step.name, "class", class, err)
 	}
 	assert.NoError(t, sink.Send(t.Context(), []transform.Event{events[0]}))
 }

@@ -61,9 +61,8 @@ func TestEveryJetStreamErrorCodeHasAClass(t *testing.T) {
 				t.Errorf("%s: code %d is %s: %v", group.what, code, class, err)
 				continue
 			}
-			if text := err.Error(); !strings.HasPrefix(text, fmt.Sprintf("stream NDR: [%d] the server's words", code)) {
-				t.Errorf("code %d: %v", code, err)
-			}
+			text := err.Error()
+			assert.True(t, strings.HasPrefix(text, fmt.Sprintf("stream NDR: [%d] the server's words", code)), "code", code, err)
 		}
 	}
 	for code, known := range server.ApiErrors {
@@ -78,13 +77,10 @@ func TestEveryJetStreamErrorCodeHasAClass(t *testing.T) {
 	} {
 		failed := server.NewJSStreamStoreFailedError(cause)
 		err := errorOfCode("stream NDR", &jetstream.APIError{Code: failed.Code, ErrorCode: jetstream.ErrorCode(failed.ErrCode), Description: failed.Description}, strings.Clone)
-		if err.Class != want {
-			t.Errorf("a store that failed with %q is %s, not %s", cause, err.Class, want)
-		}
+		assert.Equal(t, err.Class, want, "a store that failed with", cause)
 	}
-	if err := errorOfCode("stream NDR", &jetstream.APIError{Code: 400, ErrorCode: 19999}, strings.Clone); err.Class != failure.Transient {
-		t.Errorf("an unknown code is %s", err.Class)
-	}
+	err := errorOfCode("stream NDR", &jetstream.APIError{Code: 400, ErrorCode: 19999}, strings.Clone)
+	assert.Equal(t, err.Class, failure.Transient, "an unknown code")
 }
 
 func TestOnlyThePublishOfAnEventRejectsIt(t *testing.T) {
@@ -107,9 +103,7 @@ func TestReadAck(t *testing.T) {
 		`{"error":{"err_code":10077,"description":"disk is full"}}`: "disk is full",
 	} {
 		err := readAck("NDR", &nats.Msg{Data: []byte(answer)}, strings.Clone)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v", answer, err)
-		}
+		assert.True(t, (want != "" || err == nil) && (want == "" || err != nil && strings.Contains(err.Error(), want)), answer, err)
 	}
 	none := &nats.Msg{Header: nats.Header{"Status": {"503"}}}
 	assert.ErrorIs(t, readAck("NDR", none, strings.Clone), errNoStream, "no responders")
@@ -186,9 +180,7 @@ func TestServerErrors(t *testing.T) {
 					t.Parallel()
 					sink := open(t, Options{URL: "nats://" + address, Subject: "x", Stream: stream, Timeout: 10 * time.Second})
 					class, err := classOf(t, sink, sinktest.Events(3, 3, 0))
-					if err == nil || class != test.want || !strings.Contains(err.Error(), address) {
-						t.Errorf("class %s: %v", class, err)
-					}
+					assert.True(t, err != nil && class == test.want && strings.Contains(err.Error(), address), "class", class, err)
 				})
 			}
 		}
@@ -196,9 +188,8 @@ func TestServerErrors(t *testing.T) {
 	t.Run("a subject that the user may not publish to", func(t *testing.T) {
 		for _, stream := range []string{"", "NDR"} {
 			sink := open(t, Options{URL: "nats://" + scripted(t, "", `-ERR 'Permissions Violation for Publish to "x"'`), Subject: "x", Stream: stream, Timeout: 10 * time.Second})
-			if class, err := classOf(t, sink, sinktest.Events(3, 3, 0)); err == nil || class != failure.Halted {
-				t.Errorf("stream %q: class %s: %v", stream, class, err)
-			}
+			class, err := classOf(t, sink, sinktest.Events(3, 3, 0))
+			assert.True(t, err != nil && class == failure.Halted, "stream", stream, "class", class, err)
 		}
 	})
 	t.Run("a server in lame duck mode is used until it stops", func(t *testing.T) {
@@ -216,8 +207,6 @@ func TestJetStreamErrorsContainNoSecret(t *testing.T) {
 		"another stream":     readAck("NDR", &nats.Msg{Data: []byte(`{"stream":"s3same","seq":1}`)}, s.secrets.Hide),
 		"an answer":          s.errorOf(t.Context(), &jetstream.APIError{Code: 400, ErrorCode: 10052, Description: "no s3same here"}),
 	} {
-		if err == nil || strings.Contains(err.Error(), "s3same") || !strings.Contains(err.Error(), "[redacted]") {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, err != nil && !strings.Contains(err.Error(), "s3same") && strings.Contains(err.Error(), "[redacted]"), name, err)
 	}
 }

@@ -2,10 +2,10 @@ package nats
 
 import (
 	"errors"
-	"slices"
 	"testing"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/test/assert"
 	"ndrbridge/transform"
 )
 
@@ -28,9 +28,7 @@ func TestFailSetsErrorsOfEventsWithoutAResult(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			b := publishBatch{events: make([]transform.Event, len(test.want)), published: test.published, pending: test.pending, errs: test.errs}
 			b.fail(broken)
-			if !slices.Equal(b.errs, failure.EventErrors(test.want)) {
-				t.Errorf("%v, want %v", []error(b.errs), test.want)
-			}
+			assert.EqualSlices(t, b.errs, failure.EventErrors(test.want), []error(b.errs), test.want)
 		})
 	}
 }

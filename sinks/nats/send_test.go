@@ -44,9 +44,7 @@ func makeStream(t *testing.T, s *server.Server, config jetstream.StreamConfig) *
 	t.Helper()
 	nc := client(t, s)
 	js, _ := jetstream.New(nc) // without options, it has no error
-	if _, err := js.CreateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(js.CreateStream(t.Context(), config))(t)
 	return nc
 }
 
@@ -54,9 +52,7 @@ func makeStream(t *testing.T, s *server.Server, config jetstream.StreamConfig) *
 func updateStream(t *testing.T, nc *nats.Conn, config jetstream.StreamConfig) {
 	t.Helper()
 	js, _ := jetstream.New(nc)
-	if _, err := js.UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(js.UpdateStream(t.Context(), config))(t)
 }
 
 // keepFolder creates a permanent stream. When a server's last stream is deleted, the server
@@ -64,9 +60,7 @@ func updateStream(t *testing.T, nc *nats.Conn, config jetstream.StreamConfig) {
 // which then fails.
 func keepFolder(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "KEPT", Subjects: []string{"kept"}}); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "KEPT", Subjects: []string{"kept"}}))(t)
 }
 
 func TestDocumentIsStoredInsteadOfTheCloudEvent(t *testing.T) {
@@ -77,12 +71,9 @@ func TestDocumentIsStoredInsteadOfTheCloudEvent(t *testing.T) {
 	events[1] = events[1].WithDocument("text/plain; charset=utf-8", []byte("CEF:0|a"+strings.Repeat("b", 5000)))
 	events[2] = events[2].WithDocument("text/plain; charset=utf-8", []byte("CEF:0|a"))
 	each, ok := errors.AsType[failure.EventErrors](sink.Send(t.Context(), events))
-	if !ok || each[0] != nil || each[2] != nil {
-		t.Fatalf("errors %v", each)
-	}
-	if class, _ := failure.ClassOf(each[1]); class != failure.Rejected {
-		t.Errorf("a document above max_payload: %v", each[1])
-	}
+	require.True(t, ok && each[0] == nil && each[2] == nil, "errors", each)
+	class, _ := failure.ClassOf(each[1])
+	assert.Equal(t, class, failure.Rejected, "a document above max_payload", each)
 	messages := require.Value(stored(client(t, s), "NDR"))(t)
 	require.Equal(t, len(messages), 2, "messages")
 	for i, e := range []transform.Event{events[0], events[2]} {
@@ -111,9 +102,8 @@ func TestSinksThatShareAStream(t *testing.T) {
 			}
 		}
 		messages, err := stored(client(t, s), "NDR")
-		if want := (i + 1) * 2 * len(events); err != nil || len(messages) != want {
-			t.Fatalf("after %s, the stream holds %d messages, want %d, %v", name, len(messages), want, err)
-		}
+		want := (i + 1) * 2 * len(events)
+		require.True(t, err == nil && len(messages) == want, name, "the stream holds", len(messages), "messages, want", want, err)
 	}
 }
 
@@ -137,9 +127,7 @@ func TestMessageIDsDiffer(t *testing.T) {
 		}
 		a, first := draw()
 		b, second := draw()
-		if (a == b) != (first == second) {
-			t.Fatalf("%+v and %+v have the ids %q and %q", a, b, first, second)
-		}
+		require.Equal(t, a == b, first == second, a, b, "have the ids", first, second)
 	})
 }
 
@@ -167,9 +155,8 @@ func TestStreams(t *testing.T) {
 				}
 			}
 			sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
-			if class, err := classOf(t, sink, events); class != failure.Halted || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("class %s: %v", class, err)
-			}
+			class, err := classOf(t, sink, events)
+			assert.True(t, class == failure.Halted && strings.Contains(err.Error(), test.says), "class", class, err)
 		})
 	}
 	t.Run("a stream with a size limit rejects only large messages", func(t *testing.T) {
@@ -180,9 +167,8 @@ func TestStreams(t *testing.T) {
 		each, ok := errors.AsType[failure.EventErrors](sink.Send(t.Context(), batch))
 		require.True(t, ok, "no errors of events")
 		for i, err := range each {
-			if class, _ := failure.ClassOf(err); (err != nil) != (i == 4) || i == 4 && class != failure.Rejected {
-				t.Errorf("event %d: class %s: %v", i, class, err)
-			}
+			class, _ := failure.ClassOf(err)
+			assert.True(t, (err != nil) == (i == 4) && (i != 4 || class == failure.Rejected), "event", i, "class", class, err)
 		}
 		assert.Equal(t, len(require.Value(storedEvents(nc, "NDR"))(t)), 4, "events")
 	})
@@ -196,9 +182,8 @@ func TestVersionsOfADetectionStayInOrderWhenOneIsRefused(t *testing.T) {
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 	versions := []transform.Event{sinktest.Events(2, 1, 4000)[0], sinktest.Events(2, 1, 0)[1]}
 	require.Equal(t, versions[0].PartitionKey, versions[1].PartitionKey, "not two versions of one detection")
-	if err := sink.Send(t.Context(), versions); err == nil {
-		t.Fatal("no error of a version that does not fit")
-	}
+	err := sink.Send(t.Context(), versions)
+	require.True(t, err != nil, "no error of a version that does not fit")
 	config.MaxBytes = -1
 	updateStream(t, nc, config)
 	require.NoError(t, sink.Send(t.Context(), versions))
@@ -264,12 +249,8 @@ func TestCredentials(t *testing.T) {
 				o := Options{URL: "nats://" + port(t, c.server), Stream: stream, Subject: "ndr.{stream}", CreateStream: stream != ""}
 				c.change(&o)
 				class, err := classOf(t, open(t, o), sinktest.Events(3, 3, 0))
-				if c.want == "" && err != nil || c.want != "" && (err == nil || class != c.want) {
-					t.Errorf("class %s: %v", class, err)
-				}
-				if err != nil && (strings.Contains(err.Error(), "battery") || strings.Contains(err.Error(), "horse")) {
-					t.Errorf("a secret shows: %v", err)
-				}
+				assert.True(t, (c.want != "" || err == nil) && (c.want == "" || err != nil && class == c.want), "class", class, err)
+				assert.True(t, err == nil || !strings.Contains(err.Error(), "battery") && !strings.Contains(err.Error(), "horse"), "a secret shows", err)
 			})
 		}
 	}
@@ -291,9 +272,7 @@ func TestSecretsRepeatedByTheServerAreRedacted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o.Subject = "x"
 			_, err := classOf(t, open(t, o), sinktest.Events(1, 1, 0))
-			if err == nil || !strings.Contains(err.Error(), "you sent") || strings.Contains(err.Error(), "horse") {
-				t.Error(err)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), "you sent") && !strings.Contains(err.Error(), "horse"), err)
 		})
 	}
 }
@@ -311,9 +290,7 @@ func TestPublisherNeedsNoRightsOnTheStream(t *testing.T) {
 	nc := require.Value(nats.Connect(s.ClientURL(), nats.UserInfo("admin", "admin")))(t)
 	defer nc.Close()
 	js, _ := jetstream.New(nc)
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}}); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}}))(t)
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", Username: "ana", Password: "correct-horse"})
 	assert.NoError(t, sink.Send(t.Context(), sinktest.Events(3, 3, 0)))
 }

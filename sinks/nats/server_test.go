@@ -140,9 +140,8 @@ func TestJetStreamSink(t *testing.T) {
 			Resume:   relay.Resume,
 			Halt: func() {
 				halted = true
-				if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"other.>"}}); err != nil {
-					t.Error(err)
-				}
+				_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"other.>"}})
+				assert.NoError(t, err)
 			},
 			Restore: func() {
 				relay.Restore()

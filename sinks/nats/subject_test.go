@@ -16,9 +16,7 @@ func TestToken(t *testing.T) {
 		"":                    "_",
 		".":                   "_._",
 	} {
-		if got := token(subject); got != want {
-			t.Errorf("token(%q) = %q, not %q", subject, got, want)
-		}
+		assert.Equal(t, token(subject), want, "token", subject)
 	}
 }
 
@@ -49,11 +47,7 @@ func FuzzToken(f *testing.F) {
 	f.Add(".. *")
 	f.Fuzz(func(t *testing.T, text string) {
 		subject := token(text)
-		if strings.ContainsAny(subject, " \t\r\n*>") || strings.Contains("."+subject+".", "..") {
-			t.Errorf("token(%q) = %q", text, subject)
-		}
-		if token(subject) != subject {
-			t.Errorf("token(%q) is not idempotent", text)
-		}
+		assert.True(t, !strings.ContainsAny(subject, " \t\r\n*>") && !strings.Contains("."+subject+".", ".."), "token", text, subject)
+		assert.Equal(t, token(subject), subject, "token", text, "is not idempotent")
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/loopback"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 )
 
@@ -43,18 +44,12 @@ func TestCheckExplainsEachStep(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			found := open(t, test.options).Check(t.Context(), sinks.Trial{Now: time.Now})
-			if len(found) != len(test.want) {
-				t.Fatalf("%+v", found)
-			}
+			require.Equal(t, len(found), len(test.want), found)
 			for i, f := range found {
 				begin := f.Step + " " + string(f.Result) + " "
 				part, ok := strings.CutPrefix(test.want[i], begin)
-				if !ok || !strings.Contains(f.Detail+" "+f.Advice, part) {
-					t.Errorf("%+v, want %s", f, test.want[i])
-				}
-				if f.Result == finding.Failed && f.Advice == "" {
-					t.Errorf("%+v has no advice", f)
-				}
+				assert.True(t, ok && strings.Contains(f.Detail+" "+f.Advice, part), f, test.want)
+				assert.True(t, f.Result != finding.Failed || f.Advice != "", f, "has no advice")
 			}
 		})
 	}

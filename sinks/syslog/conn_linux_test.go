@@ -22,15 +22,13 @@ func TestASilentHostIsNoticedBeforeTheTailExpires(t *testing.T) {
 	raw, err := s.transport.(*stream).conn.raw.SyscallConn()
 	require.NoError(t, err)
 	option := func(name int) (value int) {
-		if control := raw.Control(func(fd uintptr) { value, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, name) }); control != nil || err != nil {
-			t.Fatal(control, err)
-		}
+		control := raw.Control(func(fd uintptr) { value, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, name) })
+		require.True(t, control == nil && err == nil, control, err)
 		return value
 	}
 	seconds := option(unix.TCP_KEEPIDLE) + option(unix.TCP_KEEPINTVL)*option(unix.TCP_KEEPCNT)
-	if silence := time.Duration(seconds) * time.Second; silence >= tailAge {
-		t.Errorf("the connection of a silent host ends after %v, tailAge is %v", silence, tailAge)
-	}
+	silence := time.Duration(seconds) * time.Second
+	assert.True(t, silence < tailAge, "the connection of a silent host ends after", silence, "tailAge", tailAge)
 }
 
 // A receiver that ends may have read nothing of what its system had acknowledged: the end of
@@ -43,23 +41,16 @@ func TestNothingIsAcknowledgedOnAConnectionThatHasEnded(t *testing.T) {
 	far := require.Value(listener.Accept())(t)
 	defer far.Close()
 	c := &conn{Conn: dialled, raw: dialled.(*net.TCPConn), ended: make(chan struct{})} // nothing reads from it
-	if _, err := c.Write([]byte("message")); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(c.Write([]byte("message")))(t)
 	assert.NoError(t, c.acknowledged(t.Context()), "on a connection that stands")
 	answered := &conn{Conn: dialled, raw: c.raw, ended: make(chan struct{}), reason: errors.New("it answered")}
 	close(answered.ended)
 	for range 100 { // either event may come first
-		if err := answered.acknowledged(t.Context()); err != answered.reason {
-			t.Fatalf("error %v on a connection on which the receiver has answered", err)
-		}
+		require.Equal(t, answered.acknowledged(t.Context()), answered.reason, "on a connection on which the receiver has answered")
 	}
-	if _, err := io.ReadFull(far, make([]byte, len("message"))); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(io.ReadFull(far, make([]byte, len("message"))))(t)
 	far.Close()
-	if _, err := dialled.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Fatal(err)
-	}
+	_, err := dialled.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
 	assert.ErrorIs(t, c.acknowledged(t.Context()), errClosed, "on a connection that the receiver has ended")
 }

@@ -69,18 +69,16 @@ func TestAnEventBecomesAMessage(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.options.Hostname = "bridge-1"
-			if got := string(encoder(t, test.options).append(nil, test.event)); !strings.HasPrefix(got, test.want) {
-				t.Errorf("%s\nwant %s", got, test.want)
-			}
+			got := string(encoder(t, test.options).append(nil, test.event))
+			assert.True(t, strings.HasPrefix(got, test.want), got, test.want)
 		})
 	}
 }
 
 func TestAMessageIsOneLine(t *testing.T) {
 	for _, e := range sinktest.Awkward() {
-		if got := string(encoder(t, Options{}).append(nil, e)); strings.ContainsAny(got, "\r\n") {
-			t.Errorf("%q", got)
-		}
+		got := string(encoder(t, Options{}).append(nil, e))
+		assert.False(t, strings.ContainsAny(got, "\r\n"), got)
 	}
 }
 
@@ -109,9 +107,8 @@ func FuzzMessage(f *testing.F) {
 		if *got.Message != string(e.Structured()) || !utf8.Valid(text) {
 			t.Errorf("the message is %q, not %q", *got.Message, e.Structured())
 		}
-		if when := e.When(); got.Timestamp != nil && !got.Timestamp.Equal(when) {
-			t.Errorf("the time is %v, not %v", got.Timestamp, when)
-		}
+		when := e.When()
+		assert.True(t, got.Timestamp == nil || got.Timestamp.Equal(when), "the time", got.Timestamp, when)
 	})
 }
 

@@ -398,9 +398,7 @@ func (r *datagramReceiver) use(c net.PacketConn) {
 // listen receives again after close.
 func (r *datagramReceiver) listen() {
 	c, err := net.ListenPacket("udp", r.address)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	r.use(c)
 }
 
@@ -452,9 +450,8 @@ func TestEachMessageIsADatagramOfItsOwn(t *testing.T) {
 	defer s.Close()
 	events := sinktest.Awkward()
 	require.NoError(t, s.Send(t.Context(), events))
-	if got := r.all(); len(got) != len(events) {
-		t.Errorf("%d messages of %d events", len(got), len(events))
-	}
+	got := r.all()
+	assert.Equal(t, len(got), len(events), "messages of", "events")
 }
 
 // A system whose buffer of datagrams stays full takes no more of them.
@@ -481,7 +478,6 @@ func TestNoDatagramIsSentWithoutALease(t *testing.T) {
 	assert.Error(t, s.Send(t.Context(), events[1:2]), "no error without a lease")
 	l.Renew(clock.Now())
 	require.NoError(t, s.Send(t.Context(), events[2:]))
-	if got := r.ids(); len(got) != 2 || got[1] != events[2].ID {
-		t.Errorf("received %v", got)
-	}
+	got := r.ids()
+	assert.True(t, len(got) == 2 && got[1] == events[2].ID, "received", got)
 }

@@ -73,9 +73,8 @@ func TestWhatAReceiverHadNotReadIsSentAgainInOrder(t *testing.T) {
 	require.NoError(t, s.Send(t.Context(), events[6:]))
 	r.await("the last event", func(m []received) bool { return m[len(m)-1].id() == events[8].ID })
 	got := r.ids()
-	if want := idsOf(events); len(got) < 9 || !slices.Equal(got[len(got)-9:], want) {
-		t.Errorf("the receiver has %v, not all of %v in their order at the end", got, want)
-	}
+	want := idsOf(events)
+	assert.True(t, len(got) >= 9 && slices.Equal(got[len(got)-9:], want), "the receiver", got, "not all of", want, "in their order at the end")
 }
 
 // awaitEnd waits until the sink knows that its connection has ended.
@@ -144,17 +143,14 @@ func TestASlowRepetitionThatFailsLosesNothing(t *testing.T) {
 		}
 		return now()
 	}
-	if err := s.Send(t.Context(), events[3:]); err == nil {
-		t.Fatal("no error on a connection that has ended")
-	}
+	err := s.Send(t.Context(), events[3:])
+	require.True(t, err != nil, "no error on a connection that has ended")
 	st.o.Now = now
 	require.Equal(t, st.tail.messages(), 3, "messages are to be sent again")
 	retry(t, s, events[3:])
 	r.await("the last event", func(m []received) bool { return m[len(m)-1].id() == events[3].ID })
 	got := r.ids()
-	if want := idsOf(events); !slices.Equal(got[len(got)-4:], want) {
-		t.Errorf("the receiver has %v, not all of %v in their order at the end", got, want)
-	}
+	assert.EqualSlices(t, got[len(got)-4:], idsOf(events), "the receiver", got, "in their order at the end")
 }
 
 func TestAConnectionIsKept(t *testing.T) {
@@ -165,9 +161,8 @@ func TestAConnectionIsKept(t *testing.T) {
 		require.NoError(t, s.Send(t.Context(), events[i:i+1]))
 	}
 	r.await("every event", func(m []received) bool { return len(m) == 20 })
-	if last := r.all()[19]; last.conn != 1 {
-		t.Errorf("there were %d connections", last.conn)
-	}
+	last := r.all()[19]
+	assert.Equal(t, last.conn, 1, "there were", "connections")
 }
 
 // A message that makes a receiver end the connection does not stop those behind it for ever.
@@ -233,9 +228,7 @@ func TestAReceiverThatReadsNothing(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), test.cancel)
 			defer cancel()
 			err := s.Send(ctx, large)
-			if err == nil || !strings.Contains(err.Error(), test.want) && !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("error %v, want %s", err, test.want)
-			}
+			assert.True(t, err != nil && (strings.Contains(err.Error(), test.want) || errors.Is(err, context.DeadlineExceeded)), err, test.want)
 			sinktest.ExpectFailure(t, err, failure.Transient)
 		})
 	}
@@ -311,12 +304,9 @@ func TestATailIsBounded(t *testing.T) {
 					t.Fatalf("a chunk is %v old", now.Sub(c.sent))
 				}
 			}
-			if bytes != kept.bytes || bytes > tailBytes {
-				t.Fatalf("%d bytes, counted as %d", bytes, kept.bytes)
-			}
-			if last := b.ends[len(b.ends)-1]; last <= tailBytes && bytes < last {
-				t.Fatalf("%d bytes of the last %d are kept", bytes, last)
-			}
+			require.True(t, bytes == kept.bytes && bytes <= tailBytes, bytes, "bytes, counted as", kept.bytes)
+			last := b.ends[len(b.ends)-1]
+			require.True(t, last > tailBytes || bytes >= last, bytes, "bytes of the last", last, "are kept")
 		}
 	})
 }
@@ -337,9 +327,8 @@ func TestATailGivesUpWhatItRepeatedTooOften(t *testing.T) {
 	if n := kept.giveUp(); n != 3 || kept.messages() != 1 || kept.bytes != 4 {
 		t.Errorf("gave up %d, kept %d of %d bytes: the oldest are given up first", n, kept.messages(), kept.bytes)
 	}
-	if n := kept.giveUp(); n != 0 || kept.messages() != 1 {
-		t.Errorf("gave up %d that were not sent again", n)
-	}
+	n := kept.giveUp()
+	assert.True(t, n == 0 && kept.messages() == 1, "gave up", n, "that were not sent again")
 }
 
 // A repetition may be as unread as the first copy.
@@ -367,11 +356,9 @@ func TestATailOfSmallBatchesHasFewChunks(t *testing.T) {
 		now = now.Add(time.Millisecond)
 	}
 	assert.Equal(t, kept.messages(), 20_000, "messages are kept")
-	if n := len(kept.chunks); n > 50 {
-		t.Errorf("they are in %d chunks", n)
-	}
+	n := len(kept.chunks)
+	assert.True(t, n <= 50, "they are in", n, "chunks")
 	kept.expire(now.Add(tailAge - 5*time.Second))
-	if n := kept.messages(); n < 10_000 || n > 10_000+2*int(chunkAge/time.Millisecond) {
-		t.Errorf("%d messages are left of half the time", n)
-	}
+	n = kept.messages()
+	assert.True(t, n >= 10_000 && n <= 10_000+2*int(chunkAge/time.Millisecond), n, "messages are left of half the time")
 }

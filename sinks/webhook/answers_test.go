@@ -46,15 +46,12 @@ func TestEveryStatusHasItsClass(t *testing.T) {
 			assert.NoError(t, err, status)
 			continue
 		}
-		if err == nil {
-			t.Fatalf("%d: no error", status)
-		}
+		require.True(t, err != nil, status, "no")
 		class, wait := failure.ClassOf(err)
 		assert.Equal(t, class, want(status), status, "class")
 		assert.Equal(t, wait, 0, status, "wait")
-		if scope := failure.ScopeOf(err); class != failure.Halted && (scope == failure.ScopeTarget) != slices.Contains(target, status) {
-			t.Errorf("%d has the scope %q", status, scope)
-		}
+		scope := failure.ScopeOf(err)
+		assert.True(t, class == failure.Halted || (scope == failure.ScopeTarget) == slices.Contains(target, status), status, "has the scope", scope)
 		assert.Contains(t, err.Error(), fmt.Sprint(status), status, "is not in the error", err)
 		assert.NotContains(t, err.Error(), secret, status, "the error shows a secret", err)
 	}
@@ -68,9 +65,8 @@ func TestAnInformationalAnswerIsNotFinal(t *testing.T) {
 	for status := 100; status < 200; status++ {
 		answer = fmt.Sprintf("HTTP/1.1 %d Wait\r\n\r\n", status)
 		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-		if class, wait := failure.ClassOf(err); err == nil || class != failure.Transient || wait != 0 {
-			t.Errorf("%d and no more: class %s, wait %v: %v", status, class, wait, err)
-		}
+		class, wait := failure.ClassOf(err)
+		assert.True(t, err != nil && class == failure.Transient && wait == 0, status, "and no more: class", class, "wait", wait, err)
 		if status == http.StatusSwitchingProtocols {
 			continue // is final
 		}
@@ -147,9 +143,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 			s := open(t, webhook.Options{URL: r.server.URL, Bearer: "token", Mode: transform.Batch})
 			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
 			sinktest.ExpectFailure(t, err, failure.Halted)
-			if !strings.Contains(err.Error(), elsewhere.server.URL+"/login;") || strings.Contains(err.Error(), "0123456789") {
-				t.Errorf("the error does not say where it points, or says too much: %v", err)
-			}
+			assert.True(t, strings.Contains(err.Error(), elsewhere.server.URL+"/login;") && !strings.Contains(err.Error(), "0123456789"), err)
 			assert.Equal(t, elsewhere.connections(), 0, "connections to where it points")
 		})
 	}
@@ -163,9 +157,8 @@ func TestRequestsInFlightHaveAConnectionEach(t *testing.T) {
 			require.NoError(t, s.Send(t.Context(), sinktest.Events(200, 200, 0)))
 		}
 		// net/http closes a connection whose request is not written 50 ms after its answer.
-		if n := r.connections(); n > 2*concurrency {
-			t.Errorf("%d connections for %d requests in flight", n, concurrency)
-		}
+		n := r.connections()
+		assert.True(t, n <= 2*concurrency, n, "connections for", concurrency, "requests in flight")
 	}
 }
 

@@ -93,9 +93,8 @@ func TestBatchesOfDocumentsStayWithinTheLimitOfABody(t *testing.T) {
 			each, ok := open(t, test.options).Send(t.Context(), events).(failure.EventErrors)
 			require.True(t, ok, "no error for the document that does not fit")
 			for i, err := range each {
-				if class, _ := failure.ClassOf(err); (err != nil && class == failure.Rejected) != (i == 4) {
-					t.Errorf("event %d: %v", i, err)
-				}
+				class, _ := failure.ClassOf(err)
+				assert.Equal(t, err != nil && class == failure.Rejected, i == 4, "event", i, err)
 			}
 			got := received()
 			if len(got) != 4 { // 3 and 1 before the large one, 3 and 2 behind it
@@ -173,9 +172,7 @@ func TestLargeBodiesAreCompressed(t *testing.T) {
 			for _, encoding := range encodings {
 				assert.Equal(t, encoding, test.encoding, "content encoding")
 			}
-			if sent.Load() != length.Load() {
-				t.Errorf("%d bytes came, and %d were announced", sent.Load(), length.Load())
-			}
+			assert.Equal(t, sent.Load(), length.Load(), "bytes came, and", "were announced")
 			if test.encoding == "gzip" && sent.Load() > size/2 {
 				t.Errorf("%d bytes of %d", sent.Load(), size)
 			}

@@ -150,14 +150,10 @@ func TestOrderOfAKeyHoldsWhateverFails(t *testing.T) {
 		_, most, taken := w.counts()
 		require.Equal(t, w.overlap, "", "two requests with key … at once")
 		require.True(t, most <= max(1, concurrency), most, "requests at once")
-		if (err == nil) != (len(failures) == 0) {
-			t.Fatalf("%d failing events, and the error is %v", len(failures), err)
-		}
+		require.Equal(t, err == nil, len(failures) == 0, len(failures), "failing events, and the error", err)
 		each, ok := errors.AsType[failure.EventErrors](err)
 		if err != nil && !ok {
-			if mode != transform.Batch && len(events) > 1 || len(taken) > 0 {
-				t.Fatalf("the error of the whole is %v, and %d events were taken", err, len(taken))
-			}
+			require.True(t, (mode == transform.Batch || len(events) <= 1) && len(taken) == 0, "the error of the whole", err, len(taken), "events were taken")
 			return
 		}
 		failed := map[string]bool{} // keys
@@ -169,9 +165,7 @@ func TestOrderOfAKeyHoldsWhateverFails(t *testing.T) {
 				failed[e.PartitionKey] = true
 				continue
 			}
-			if failed[e.PartitionKey] {
-				t.Fatalf("event %d was sent, and one before it of its key failed", i)
-			}
+			require.True(t, !failed[e.PartitionKey], "event", i, "was sent, and one before it of its key failed")
 			left[e.PartitionKey] = append(left[e.PartitionKey], e.ID)
 		}
 		key := map[string]string{}
@@ -180,9 +174,7 @@ func TestOrderOfAKeyHoldsWhateverFails(t *testing.T) {
 		}
 		for _, id := range taken {
 			queue := left[key[id]]
-			if len(queue) == 0 || queue[0] != id {
-				t.Fatalf("event %s came out of order", id)
-			}
+			require.True(t, len(queue) != 0 && queue[0] == id, "event", id, "came out of order")
 			left[key[id]] = queue[1:]
 		}
 	})
@@ -213,9 +205,8 @@ func TestRequestsOverlap(t *testing.T) {
 			})
 			test.options.URL = w.url
 			require.NoError(t, open(t, test.options).Send(t.Context(), test.events))
-			if _, most, taken := w.counts(); most != test.most || len(taken) != len(test.events) {
-				t.Errorf("%d requests at once, %d events", most, len(taken))
-			}
+			_, most, taken := w.counts()
+			assert.True(t, most == test.most && len(taken) == len(test.events), most, "requests at once", len(taken), "events")
 		})
 	}
 }
@@ -231,9 +222,7 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 		w := newWatcher(t, func(ids []string) int { return answer(numbers[ids[0]]) })
 		err := open(t, webhook.Options{URL: w.url, Concurrency: concurrency}).Send(t.Context(), events)
 		each, ok := errors.AsType[failure.EventErrors](err)
-		if !ok || len(each) != n {
-			t.Fatalf("error %v", err)
-		}
+		require.True(t, ok && len(each) == n, err)
 		requests, _, taken := w.counts()
 		acknowledged := 0
 		for i, err := range each {
@@ -242,9 +231,7 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 				assert.True(t, slices.Contains(taken, events[i].ID), "event", i, "is said to have arrived")
 			}
 		}
-		if acknowledged != len(taken) {
-			t.Errorf("%d acknowledged, %d taken", acknowledged, len(taken))
-		}
+		assert.Equal(t, acknowledged, len(taken), "acknowledged", "taken")
 		return each, requests
 	}
 	class := func(err error) failure.Class {
@@ -262,9 +249,7 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 			for i, err := range each {
 				switch i {
 				case 7:
-					if class(err) != want || errors.Is(err, failure.ErrNotTried) {
-						t.Errorf("event 7: %v", err)
-					}
+					assert.True(t, class(err) == want && !errors.Is(err, failure.ErrNotTried), "event 7", err)
 				case 7 + n/2:
 					assert.ErrorIs(t, err, failure.ErrNotTried, "the event behind it")
 				default:
@@ -274,9 +259,7 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 		})
 		t.Run(fmt.Sprintf("%d for every event ends the requests", status), func(t *testing.T) {
 			each, requests := send(t, func(int) int { return status })
-			if requests < concurrency || requests > 2*concurrency-1 {
-				t.Errorf("%d requests", requests)
-			}
+			assert.True(t, requests >= concurrency && requests <= 2*concurrency-1, requests, "requests")
 			failed := 0
 			for i, err := range each {
 				switch {
@@ -287,9 +270,7 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 					t.Errorf("event %d: %v", i, err)
 				}
 			}
-			if failed != requests {
-				t.Errorf("%d requests, %d failures", requests, failed)
-			}
+			assert.Equal(t, failed, requests, "requests", "failures")
 		})
 	}
 	for status, want := range map[int]failure.Class{403: failure.Halted, 307: failure.Halted, 429: failure.Throttled} {
@@ -304,13 +285,9 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 				}
 				return 200
 			})
-			if requests < 10 || requests > 10+concurrency-1 {
-				t.Errorf("%d requests", requests)
-			}
+			assert.True(t, requests >= 10 && requests <= 10+concurrency-1, requests, "requests")
 			for i, err := range each {
-				if i < 9 && err != nil {
-					t.Errorf("event %d: %v", i, err)
-				}
+				assert.True(t, i >= 9 || err == nil, "event", i, err)
 				if err != nil && (class(err) != want || errors.Is(err, failure.ErrNotTried)) {
 					t.Errorf("event %d: class %s: %v", i, class(err), err)
 				}
@@ -328,9 +305,7 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 			}
 			return 429
 		})
-		if got := class(each[n-1]); got != failure.Halted {
-			t.Errorf("class %s: %v", got, each[n-1])
-		}
+		assert.Equal(t, class(each[n-1]), failure.Halted, "class", each)
 	})
 }
 
@@ -339,13 +314,10 @@ func TestAReceiverThatIsOverloadedGetsOneRequestASendInTheEnd(t *testing.T) {
 	s := open(t, webhook.Options{URL: w.url, Concurrency: 8})
 	before := 0
 	for n := range 5 {
-		if err := s.Send(t.Context(), sinktest.Events(40, 40, 0)); err == nil {
-			t.Fatal("no error")
-		}
+		err := s.Send(t.Context(), sinktest.Events(40, 40, 0))
+		require.True(t, err != nil, "no")
 		requests, _, _ := w.counts()
-		if n >= 3 && requests-before != 1 {
-			t.Errorf("%d requests in send %d", requests-before, n+1)
-		}
+		assert.True(t, n < 3 || requests-before == 1, requests-before, "requests in send", n+1)
 		before = requests
 	}
 }
@@ -362,26 +334,22 @@ func TestAPartOfABatchThatIsRejectedIsSentAgain(t *testing.T) {
 	s := open(t, webhook.Options{URL: w.url, Mode: transform.Batch, Concurrency: 4})
 	err := s.Send(t.Context(), events)
 	each, ok := errors.AsType[failure.EventErrors](err)
-	if !ok || len(each) != len(events) {
-		t.Fatalf("error %v", err)
-	}
+	require.True(t, ok && len(each) == len(events), err)
 	var again []transform.Event
 	for i, err := range each {
 		if err == nil {
 			continue
 		}
 		again = append(again, events[i])
-		if class, _ := failure.ClassOf(err); class != failure.Transient || !errors.Is(err, failure.ErrNotTried) || !strings.Contains(err.Error(), "413") {
-			t.Errorf("event %d: class %s: %v", i, class, err)
-		}
+		class, _ := failure.ClassOf(err)
+		assert.True(t, class == failure.Transient && errors.Is(err, failure.ErrNotTried) && strings.Contains(err.Error(), "413"), "event", i, "class", class, err)
 	}
 	require.Equal(t, len(again), 4, "events to send again")
 	require.Equal(t, again[1].ID, refused)
 	err = s.Send(t.Context(), again)
 	sinktest.ExpectFailure(t, err, failure.Rejected)
-	if _, some := errors.AsType[failure.EventErrors](err); some {
-		t.Errorf("which event is at fault is not known: %v", err)
-	}
+	_, some := errors.AsType[failure.EventErrors](err)
+	assert.False(t, some, "which event is at fault is not known", err)
 }
 
 func TestNothingIsSentAfterTheContextIsDone(t *testing.T) {
@@ -403,9 +371,7 @@ func TestNothingIsSentAfterTheContextIsDone(t *testing.T) {
 				cancel()
 			}()
 			err := s.Send(ctx, webhook.PlainEvents(t, 100, 100, 30<<10))
-			if err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
-				t.Fatalf("error %v", err)
-			}
+			require.True(t, err != nil && strings.Contains(err.Error(), context.Canceled.Error()), err)
 			requests, _, taken := w.counts()
 			assert.True(t, requests <= 32, len(taken), "events", requests, "requests")
 			assert.Empty(t, taken, len(taken), "events")

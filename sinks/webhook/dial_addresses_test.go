@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
+
+	"ndrbridge/test/assert"
 )
 
 func TestAddressesThatAreNotDialled(t *testing.T) {
@@ -23,9 +25,8 @@ func TestAddressesThatAreNotDialled(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for _, text := range test.in {
 				err := refuseLinkLocal("tcp", netip.AddrPortFrom(netip.MustParseAddr(text), 443).String(), nil)
-				if _, refused := errors.AsType[*linkLocalError](err); refused != test.refused {
-					t.Errorf("%s: %v", text, err)
-				}
+				_, refused := errors.AsType[*linkLocalError](err)
+				assert.Equal(t, refused, test.refused, text, err)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ndrbridge/internal/redact"
+	"ndrbridge/test/require"
 )
 
 func TestAnExcerptNeverShowsASecretWhereverItStands(t *testing.T) {
@@ -22,11 +23,7 @@ func TestAnExcerptNeverShowsASecretWhereverItStands(t *testing.T) {
 			answer.WriteString(secret)
 		}
 		got := excerpt(strings.NewReader(answer.String()), redact.New(secret))
-		if strings.ContainsAny(got, "XY") {
-			t.Fatalf("a secret of %d bytes shows: %q", len(secret), got)
-		}
-		if utf8.RuneCountInString(got) > maxExcerpt || strings.ContainsFunc(got, func(c rune) bool { return !unicode.IsPrint(c) }) {
-			t.Fatalf("excerpt %q", got)
-		}
+		require.True(t, !strings.ContainsAny(got, "XY"), "a secret of", len(secret), "bytes shows", got)
+		require.True(t, utf8.RuneCountInString(got) <= maxExcerpt && !strings.ContainsFunc(got, func(c rune) bool { return !unicode.IsPrint(c) }), "excerpt", got)
 	})
 }

@@ -109,9 +109,8 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 		o, m, _, sink := remembering(t, ticketPreset{}.preset())
 		m.Remember = func() error { return errFull }
 		err := sink.Send(t.Context(), []transform.Event{first, second})
-		if each, ok := errors.AsType[failure.EventErrors](err); ok && each[0] == nil || err == nil {
-			t.Errorf("it counts as delivered: %v", err)
-		}
+		each, ok := errors.AsType[failure.EventErrors](err)
+		assert.True(t, (!ok || each[0] != nil) && err != nil, "it counts as delivered", err)
 		sinktest.ExpectFailure(t, err, failure.Transient, "the disk is full")
 		m.Remember = nil
 		require.NoError(t, sink.Send(t.Context(), []transform.Event{first}))
@@ -155,9 +154,7 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 		now = now.Add(memory.Keep + time.Millisecond)
 		send(8)
 		known, err := memory.Store.RecallSink(t.Context(), memory.Sink, []string{webhook.DetectionKey(first)})
-		if err != nil || known[0] != nil {
-			t.Errorf("%q, %v", known, err)
-		}
+		assert.True(t, err == nil && known[0] == nil, known, err)
 	})
 	t.Run("later versions keep what is remembered, though they change nothing of it", func(t *testing.T) {
 		o, _, memory, sink := remembering(t, ticketPreset{}.preset())
@@ -184,9 +181,8 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 	})
 	t.Run("other events have no key", func(t *testing.T) {
 		for _, kind := range presettest.Events(t) {
-			if got := webhook.DetectionKey(kind.Event); (got != "") != (kind.Event.Stream() == transform.StreamDetections) {
-				t.Errorf("%s: %q", kind.Name, got)
-			}
+			got := webhook.DetectionKey(kind.Event)
+			assert.Equal(t, got != "", kind.Event.Stream() == transform.StreamDetections, kind.Name, got)
 		}
 	})
 }
@@ -232,9 +228,7 @@ func TestAPresetFinishesBeforeAnEventIsDelivered(t *testing.T) {
 			t.Errorf("finished %q, asked %q", *done, o.received)
 		}
 		known, err := memory.Store.RecallSink(t.Context(), memory.Sink, []string{webhook.DetectionKey(odd), webhook.DetectionKey(even)})
-		if err != nil || string(known[0]) != "done" || string(known[1]) != "done" {
-			t.Errorf("%q, %v", known, err)
-		}
+		assert.True(t, err == nil && string(known[0]) == "done" && string(known[1]) == "done", known, err)
 	})
 	t.Run("its failure is the event's, with its class", func(t *testing.T) {
 		_, _, _, _, sink := start(t, failure.Errorf(failure.Rejected, "no such project"))

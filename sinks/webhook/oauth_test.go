@@ -97,16 +97,14 @@ func TestTheClientIdentifiesItselfAsTheServerExpects(t *testing.T) {
 			s := open(t, webhook.Options{URL: guard(t, tokens, &requests), Mode: transform.Batch, OAuth: o})
 			for range 2 {
 				err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-				if class, _ := failure.ClassOf(err); test.issued > 0 && err != nil || test.issued == 0 && class != failure.Halted {
-					t.Fatalf("class %s: %v", class, err)
-				}
+				class, _ := failure.ClassOf(err)
+				require.True(t, (test.issued <= 0 || err == nil) && (test.issued != 0 || class == failure.Halted), "class", class, err)
 				if test.issued == 0 {
 					break
 				}
 			}
-			if issued, refused := tokens.Counts(); issued != test.issued || refused != test.refused {
-				t.Errorf("%d tokens, %d refusals", issued, refused)
-			}
+			issued, refused := tokens.Counts()
+			assert.True(t, issued == test.issued && refused == test.refused, issued, "tokens", refused, "refusals")
 		})
 	}
 }
@@ -137,9 +135,8 @@ func TestATokenThatIsRefusedIsReplacedOnce(t *testing.T) {
 			s := open(t, webhook.Options{URL: target.URL, Mode: transform.Batch, OAuth: client(tokens.URL)})
 			events := sinktest.Events(1, 1, 0)
 			err := s.Send(t.Context(), events)
-			if class, _ := failure.ClassOf(err); (err == nil) != (test.class == "") || err != nil && class != test.class {
-				t.Errorf("class %s: %v", class, err)
-			}
+			class, _ := failure.ClassOf(err)
+			assert.True(t, (err == nil) == (test.class == "") && (err == nil || class == test.class), "class", class, err)
 			issued, _ := tokens.Counts()
 			if requests.Load() != test.requests || issued != 2 || body != "["+string(events[0].Structured())+"]" {
 				t.Errorf("%d requests, %d tokens, the last body %s", requests.Load(), issued, body)
@@ -221,16 +218,12 @@ func TestFailedTokenRequestsAreClassified(t *testing.T) {
 			}
 			s := open(t, webhook.Options{URL: target.URL, Mode: transform.Batch, Timeout: timeout, OAuth: client(tokens.URL)})
 			err := s.Send(t.Context(), sinktest.Events(3, 1, 0))
-			if class, wait := failure.ClassOf(err); err == nil || class != test.class || wait != test.wait {
-				t.Fatalf("class %s, wait %s: %v", class, wait, err)
-			}
-			if !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "token endpoint "+tokens.URL) {
-				t.Errorf("got %v", err)
-			}
+			class, wait := failure.ClassOf(err)
+			require.True(t, err != nil && class == test.class && wait == test.wait, "class", class, "wait", wait, err)
+			assert.True(t, strings.Contains(err.Error(), test.says) && strings.Contains(err.Error(), "token endpoint "+tokens.URL), err)
 			refused := strings.HasPrefix(err.Error(), "POST to the token endpoint "+tokens.URL+": 40")
-			if n := asked.Load(); n > 1 && !refused {
-				t.Errorf("%d requests, though the client was not refused", n)
-			}
+			n := asked.Load()
+			assert.True(t, n <= 1 || refused, n, "requests, though the client was not refused")
 		})
 	}
 }
@@ -293,9 +286,8 @@ func TestTheTokenEndpointHasItsOwnName(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := open(t, webhook.Options{URL: test.url, Mode: transform.Batch, OAuth: o, TLS: &tls.Config{RootCAs: pool, ServerName: "hooks.example"}})
 			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-			if class, _ := failure.ClassOf(err); (err != nil) != (test.class != "") || err != nil && class != test.class {
-				t.Errorf("class %s: %v", class, err)
-			}
+			class, _ := failure.ClassOf(err)
+			assert.True(t, (err != nil) == (test.class != "") && (err == nil || class == test.class), "class", class, err)
 		})
 	}
 }
@@ -305,13 +297,9 @@ func TestNoErrorShowsTokensOrClientSecrets(t *testing.T) {
 	secrets := []string{presettest.ClientSecret, url.QueryEscape(presettest.ClientSecret), basic, "issued-t0ken"}
 	safe := func(t *testing.T, err error) {
 		t.Helper()
-		if err == nil {
-			t.Fatal("no error")
-		}
+		require.True(t, err != nil, "no")
 		for _, secret := range secrets {
-			if strings.Contains(err.Error(), secret) {
-				t.Errorf("it shows %q: %v", secret, err)
-			}
+			assert.NotContains(t, err.Error(), secret, "it shows", err)
 		}
 	}
 	echo := func(status int) http.HandlerFunc {
@@ -342,9 +330,7 @@ func TestNoErrorShowsTokensOrClientSecrets(t *testing.T) {
 				for range 6 { // with 401, each Send uses another token
 					err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
 					safe(t, err)
-					if mode != transform.Batch && !strings.Contains(err.Error(), "[redacted]") {
-						t.Errorf("got %v", err)
-					}
+					assert.True(t, mode == transform.Batch || strings.Contains(err.Error(), "[redacted]"), err)
 				}
 			})
 		}

@@ -126,9 +126,7 @@ func TestAPresetsRequestsFollowOneAnother(t *testing.T) {
 			}
 			each, ok := errors.AsType[failure.EventErrors](err)
 			require.True(t, ok, "no result for each event", err)
-			if got := deadLetters(each); got != test.results {
-				t.Errorf("results %s, want %s: %v", got, test.results, err)
-			}
+			assert.Equal(t, deadLetters(each), test.results, "results", err)
 		})
 	}
 }
@@ -153,9 +151,8 @@ func TestARefusalOfAllIsOneError(t *testing.T) {
 	for status, want := range map[int]failure.Class{400: failure.Rejected, 401: failure.Halted, 500: failure.Transient, 302: failure.Halted} {
 		s := serveLines(t, func(w http.ResponseWriter, _ *http.Request, _ []string) { w.WriteHeader(status) })
 		err := open(t, webhook.Options{URL: s.URL, Preset: lines{}.preset()}).Send(t.Context(), named(t, "a", "b"))
-		if _, apart := err.(failure.EventErrors); apart || err == nil {
-			t.Errorf("%d: %v", status, err)
-		}
+		_, apart := err.(failure.EventErrors)
+		assert.True(t, !apart && err != nil, status, err)
 		sinktest.ExpectFailure(t, err, want)
 	}
 }
@@ -181,9 +178,8 @@ func TestAPresetKeepsToItsRate(t *testing.T) {
 		require.NoError(t, sink.Send(t.Context(), named(t, "a", "b", "c", "d", "e", "f")))
 	}
 	// A limiter never lets a request go early; how late it goes is not ours to say.
-	if took := at[3].Sub(at[0]); len(at) != 4 || took < 140*time.Millisecond {
-		t.Errorf("%d requests in %v", len(at), took)
-	}
+	took := at[3].Sub(at[0])
+	assert.True(t, len(at) == 4 && took >= 140*time.Millisecond, len(at), "requests in", took)
 }
 
 // TestNothingIsLostByAPreset has a service reject some of the events permanently and fail
@@ -219,9 +215,7 @@ func TestNothingIsLostByAPreset(t *testing.T) {
 		})
 		dead, _ := deliver(t, webhook.Options{URL: s.URL, Preset: lines{}.preset()}, checkpoint.Batch{MaxEvents: 8, MaxBytes: 1 << 20}, named(t, ids...))
 		want := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return bad[id] })
-		if !slices.Equal(taken, want) || len(dead) != len(bad) {
-			t.Fatalf("seed %d: taken %v and dead %v of %v", seed, taken, dead, ids)
-		}
+		require.True(t, slices.Equal(taken, want) && len(dead) == len(bad), "seed", seed, "taken", taken, "and dead", dead, ids)
 	}
 }
 
@@ -271,16 +265,13 @@ func TestPartsOfALargeBatchHaveTheirOwnResults(t *testing.T) {
 				var err error
 				a := sent[i].Attributes
 				a.ID = id
-				if sent[i], err = transform.New(a, sent[i].Data()); err != nil {
-					t.Fatal(err)
-				}
+				sent[i], err = transform.New(a, sent[i].Data())
+				require.NoError(t, err)
 			}
 			err := open(t, webhook.Options{URL: s.URL, Preset: lines{}.preset(), Concurrency: 8}).Send(t.Context(), sent)
 			each, ok := errors.AsType[failure.EventErrors](err)
 			require.True(t, ok, "no result for each event", err)
-			if got := deadLetters(each); got != test.results {
-				t.Errorf("results %s, want %s: %v", got, test.results, err)
-			}
+			assert.Equal(t, deadLetters(each), test.results, "results", err)
 		})
 	}
 }

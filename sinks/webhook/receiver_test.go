@@ -297,9 +297,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := webhook.New(test.options)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Fatalf("error %v, want %q in it", err, test.want)
-			}
+			require.True(t, err != nil && strings.Contains(err.Error(), test.want), err, test.want, "in it")
 			assert.NotContains(t, err.Error(), secret, "the error shows a secret", err)
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
 	"ndrbridge/transform"
 )
@@ -65,9 +66,7 @@ func TestNoErrorShowsASecret(t *testing.T) {
 					o.Mode = mode
 					o.URL = r.server.URL + "/services/T000/s3cretpath?key=s3cretquery&sig=s3cret%2Fsig"
 					err := open(t, o).Send(t.Context(), sinktest.Events(1, 1, 0))
-					if err == nil {
-						t.Fatal("no error")
-					}
+					require.True(t, err != nil, "no")
 					for _, secret := range []string{"s3cret", "l0ngsecret", "YnJpZGdl"} {
 						assert.NotContains(t, err.Error(), secret, "the error shows a secret", err)
 					}
@@ -96,9 +95,7 @@ func TestARedirectThatRepeatsAShortPathDoesNotShowIt(t *testing.T) {
 		w.WriteHeader(302)
 	})
 	err := open(t, webhook.Options{URL: r.server.URL + "/x/ses9", Mode: transform.Batch}).Send(t.Context(), sinktest.Events(1, 1, 0))
-	if err == nil || strings.Contains(err.Error(), "ses9") || !strings.Contains(err.Error(), "/login/[redacted];") {
-		t.Error(err)
-	}
+	assert.True(t, err != nil && !strings.Contains(err.Error(), "ses9") && strings.Contains(err.Error(), "/login/[redacted];"), err)
 }
 
 func TestTheSchemeOfCredentialsIsShown(t *testing.T) {
@@ -129,12 +126,10 @@ func TestAnExcerptIsShortAndPrintable(t *testing.T) {
 			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
 			sinktest.ExpectFailure(t, err, failure.Rejected)
 			_, excerpt, _ := strings.Cut(err.Error(), "400 Bad Request")
-			if excerpt = strings.TrimPrefix(excerpt, ": "); excerpt != test.want {
-				t.Errorf("excerpt %q", excerpt)
-			}
-			if n := utf8.RuneCountInString(excerpt); n > 256 || strings.ContainsFunc(excerpt, func(c rune) bool { return !unicode.IsPrint(c) }) {
-				t.Errorf("%d characters: %q", n, excerpt)
-			}
+			excerpt = strings.TrimPrefix(excerpt, ": ")
+			assert.Equal(t, excerpt, test.want, "excerpt")
+			n := utf8.RuneCountInString(excerpt)
+			assert.True(t, n <= 256 && !strings.ContainsFunc(excerpt, func(c rune) bool { return !unicode.IsPrint(c) }), n, "characters", excerpt)
 		})
 	}
 }

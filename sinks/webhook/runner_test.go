@@ -119,13 +119,9 @@ func TestDeliveryForEachStatus(t *testing.T) {
 					halted++
 				}
 			}
-			if opened > 1+halted || concurrency == 1 && opened != 1+halted {
-				t.Errorf("the sink was opened %d times for %d halts", opened, halted)
-			}
+			assert.True(t, opened <= 1+halted && (concurrency != 1 || opened == 1+halted), "the sink was opened", opened, "times for", halted, "halts")
 			_, _, taken := w.counts()
-			if len(taken)+len(dead) != len(events) {
-				t.Errorf("%d taken and %d dead of %d events", len(taken), len(dead), len(events))
-			}
+			assert.Equal(t, len(taken)+len(dead), len(events), len(taken), "taken and", len(dead), "dead of", "events")
 		})
 	}
 }
@@ -151,9 +147,8 @@ func TestALargeBatchIsHalvedUntilItFits(t *testing.T) {
 					continue
 				}
 				at := slices.Index(taken, e.ID)
-				if before, ok := last[e.PartitionKey]; ok && at <= before || at < 0 {
-					t.Fatalf("event %d is out of order or not there", i)
-				}
+				before, ok := last[e.PartitionKey]
+				require.True(t, (!ok || at > before) && at >= 0, "event", i, "is out of order or not there")
 				last[e.PartitionKey] = at
 			}
 		})

@@ -118,9 +118,7 @@ func TestTheIDOfAMessageIsThatOfItsEvents(t *testing.T) {
 					if err == nil {
 						break
 					}
-					if v.wrong != nil {
-						t.Fatal(v.wrong)
-					}
+					require.NoError(t, v.wrong)
 				}
 				first := v.ids[0]
 				for _, id := range v.ids {
@@ -128,9 +126,7 @@ func TestTheIDOfAMessageIsThatOfItsEvents(t *testing.T) {
 						t.Errorf("the ids of three attempts: %v", v.ids)
 					}
 				}
-				if len(v.ids) != 3 || !strings.HasPrefix(first, "msg_") || strings.Contains(first, ".") {
-					t.Errorf("ids %v", v.ids)
-				}
+				assert.True(t, len(v.ids) == 3 && strings.HasPrefix(first, "msg_") && !strings.Contains(first, "."), "ids", v.ids)
 				v.ids = nil
 				return first
 			}
@@ -141,9 +137,8 @@ func TestTheIDOfAMessageIsThatOfItsEvents(t *testing.T) {
 				seen[id] = true
 			}
 			if mode == transform.Batch {
-				if whole := send(events); seen[whole] || whole == send(events[:2]) {
-					t.Error("batches of other events have one id")
-				}
+				whole := send(events)
+				assert.True(t, !seen[whole] && whole != send(events[:2]), "batches of other events have one id")
 			}
 		})
 	}

@@ -44,12 +44,9 @@ func TestParseSignKey(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			key, err := ParseSignKey(test.text)
-			if fmt.Sprint(err) != "<nil>" && (test.want == "" || !strings.Contains(err.Error(), test.want)) || err == nil && test.want != "" {
-				t.Fatalf("error %v, want %q", err, test.want)
-			}
-			if shown := fmt.Sprintf("%v %+v %#v", key, key, key); strings.Contains(shown, "kkk") || strings.Contains(shown, "107") {
-				t.Errorf("it shows: %s", shown)
-			}
+			require.True(t, (fmt.Sprint(err) == "<nil>" || test.want != "" && strings.Contains(err.Error(), test.want)) && (err != nil || test.want == ""), err, test.want)
+			shown := fmt.Sprintf("%v %+v %#v", key, key, key)
+			assert.True(t, !strings.Contains(shown, "kkk") && !strings.Contains(shown, "107"), "it shows", shown)
 		})
 	}
 }

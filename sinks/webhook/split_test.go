@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -48,9 +49,8 @@ func TestSplitIsEven(t *testing.T) {
 			parts := split(test.events, test.requests)
 			require.Equal(t, len(parts), test.parts, "parts")
 			for _, p := range parts {
-				if n := len(p.events); n < test.least || n > test.atMost {
-					t.Errorf("a part of %d events", n)
-				}
+				n := len(p.events)
+				assert.True(t, n >= test.least && n <= test.atMost, "a part of", n, "events")
 			}
 		})
 	}

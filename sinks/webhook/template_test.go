@@ -78,9 +78,7 @@ func TestAnEventThatATemplateFailsForIsRejectedAlone(t *testing.T) {
 			assert.EqualSlices(t, dead, []string{events[2].ID}, "dead letters")
 			assert.Equal(t, len(received()), 4, "requests")
 			err := open(t, o).Send(t.Context(), events[2:3])
-			if err == nil {
-				t.Fatal("no error")
-			}
+			require.True(t, err != nil, "no")
 			sinktest.ExpectFailure(t, err, failure.Rejected, "not sent: line 1, column ", test.want)
 		})
 	}
@@ -105,13 +103,10 @@ func TestWhatIsTooLargeIsRejectedWithoutBeingSent(t *testing.T) {
 			o.URL = url
 			err := open(t, o).Send(t.Context(), events)
 			results, _ := errors.AsType[failure.EventErrors](err)
-			if len(results) != len(events) {
-				t.Fatalf("error %v", err)
-			}
+			require.Equal(t, len(results), len(events), err)
 			for i, err := range results {
-				if class, _ := failure.ClassOf(err); i == 2 && (class != failure.Rejected || !strings.Contains(err.Error(), "not sent: ")) || i < 2 && err != nil {
-					t.Errorf("event %d: %v", i, err)
-				}
+				class, _ := failure.ClassOf(err)
+				assert.True(t, (i != 2 || class == failure.Rejected && strings.Contains(err.Error(), "not sent: ")) && (i >= 2 || err == nil), "event", i, err)
 			}
 			if got := len(received()); got != 2 { // a batch goes on behind it
 				t.Errorf("%d requests", got)
@@ -167,9 +162,7 @@ func TestHeadersTooLargeForServersAreRejected(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			test.options.URL = "https://hooks.example"
 			_, err := webhook.New(test.options)
-			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "s3cret") {
-				t.Errorf("error %v, want one with %q", err, test.want)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), test.want) && !strings.Contains(err.Error(), "s3cret"), err, "want one with", test.want)
 		})
 	}
 }

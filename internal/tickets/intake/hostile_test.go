@@ -33,9 +33,8 @@ func TestATooLargeMessageIsRefusedAndTheNextAccepted(t *testing.T) {
 	publish(t, js, large, append(command("SEC-2"), bytes.Repeat([]byte(" "), 1<<20)...), command("SEC-3"))
 	intake := natsIntake(c, s.ClientURL(), "hunter2")
 	running(t, intake.Run)
-	if got := c.accepted(t, 1); got[0] != "SEC-3" {
-		t.Errorf("accepted %v", got)
-	}
+	got := c.accepted(t, 1)
+	assert.Equal(t, got[0], "SEC-3", "accepted", got)
 	for _, refusal := range c.refusals(t, 2) {
 		assert.Contains(t, refusal.Reason, "larger than 1048576 bytes", "refusal of a large message", refusal)
 	}

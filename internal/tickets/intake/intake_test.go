@@ -13,6 +13,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/tickets"
 	"ndrbridge/internal/tickets/intake"
+	"ndrbridge/test/require"
 )
 
 // counter is an acceptor that records its commands and fails as configured.
@@ -85,9 +86,7 @@ func (c *counter) refusals(t *testing.T, n int) []intake.Refusal {
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("gave up waiting until %s", what)
-		}
+		require.True(t, time.Now().Before(end), "gave up waiting until", what)
 	}
 }
 

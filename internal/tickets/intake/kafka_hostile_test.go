@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/kafkaconn"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/hostile"
 	"ndrbridge/test/loopback"
 )
@@ -73,12 +74,10 @@ func TestAHostileBrokerUsesLittleMemoryAndDoesNotDelayTheStop(t *testing.T) {
 			text := attackNames[attack]
 			eventually(t, "the status says "+text, func() bool { return strings.Contains(intake.Status().Error, text) })
 			stop()
-			if bytes := most(); bytes > 128<<20 {
-				t.Errorf("it takes %d bytes of memory", bytes)
-			}
-			if s := intake.Status(); strings.Contains(s.Error, "hunter2") {
-				t.Errorf("it shows the password: %s", s.Error)
-			}
+			bytes := most()
+			assert.True(t, bytes <= 128<<20, "it takes", bytes, "bytes of memory")
+			s := intake.Status()
+			assert.NotContains(t, s.Error, "hunter2", "it shows the password")
 		})
 	}
 }

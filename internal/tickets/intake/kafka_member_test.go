@@ -123,9 +123,8 @@ func TestAMemberRejoinsUnderItsID(t *testing.T) {
 			assert.True(t, entered <= test.entered, "it joined", entered, "times without an id")
 			assert.True(t, len(left) <= test.left, "it joined", len(left), "left as")
 			stop()
-			if _, now := group.seen(); len(now) != len(left)+1 {
-				t.Errorf("at the stop it left as %q", now[len(left):])
-			}
+			_, now := group.seen()
+			assert.Equal(t, len(now), len(left)+1, "at the stop it left as", now)
 		})
 	}
 }
@@ -146,9 +145,8 @@ func TestAStopLeavesTheGroupDuringARequest(t *testing.T) {
 			stop := running(t, kafkaIntake(&counter{}, cluster.ListenAddrs(), nil).Run)
 			<-due
 			stop()
-			if _, left := group.seen(); len(left) != 1 {
-				t.Errorf("it left as %q", left)
-			}
+			_, left := group.seen()
+			assert.Equal(t, len(left), 1, "it left as", left)
 		})
 	}
 }
@@ -168,23 +166,18 @@ func TestARecreatedTopicIsReadFromItsBeginning(t *testing.T) {
 	remove := kmsg.NewPtrDeleteTopicsRequest()
 	remove.TopicNames = []string{name}
 	remove.Topics = []kmsg.DeleteTopicsRequestTopic{{Topic: &name}}
-	if _, err := remove.RequestWith(t.Context(), client); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(remove.RequestWith(t.Context(), client))(t)
 	eventually(t, "the status says so", func() bool { return strings.Contains(intake.Status().Error, "Unknown Topic Or Partition") })
 	create := kmsg.NewPtrCreateTopicsRequest()
 	create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: name, NumPartitions: 1, ReplicationFactor: 1}}
-	if _, err := create.RequestWith(t.Context(), client); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(create.RequestWith(t.Context(), client))(t)
 	var records []*kgo.Record
 	for i := range 12 { // more than there were
 		records = append(records, &kgo.Record{Value: command(fmt.Sprintf("NEW-%d", i)), Timestamp: time.Now().Add(time.Second)})
 	}
 	produce(t, cluster.ListenAddrs(), records...)
-	if got := c.accepted(t, 17); got[5] != "NEW-0" || got[16] != "NEW-11" {
-		t.Errorf("accepted %v", got)
-	}
+	got := c.accepted(t, 17)
+	assert.True(t, got[5] == "NEW-0" && got[16] == "NEW-11", "accepted", got)
 }
 
 func TestABrokerOfOtherVersionsIsNamed(t *testing.T) {

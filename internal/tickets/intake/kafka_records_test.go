@@ -70,23 +70,16 @@ func TestRecordsOfEveryCodec(t *testing.T) {
 				set := slices.Concat(raw, raw[:rapid.IntRange(0, len(raw)-1).Draw(t, "cut")])
 
 				b, rest, ok, err := nextBatch(set)
-				if err != nil || !ok || b.FirstOffset != 100 || b.last != 99+int64(len(values)) {
-					t.Fatalf("%+v, %v, %v", b, ok, err)
-				}
+				require.True(t, err == nil && ok && b.FirstOffset == 100 && b.last == 99+int64(len(values)), b, ok, err)
 				n := 0
 				for r, err := range b.all() {
 					require.NoError(t, err)
-					if r.offset != int64(100+n) || string(r.value) != values[n] || !r.time.Equal(time.UnixMilli(int64(1000+n))) || r.id != values[n] {
-						t.Fatalf("record %d: %+v", n, r)
-					}
+					require.True(t, r.offset == int64(100+n) && string(r.value) == values[n] && r.time.Equal(time.UnixMilli(int64(1000+n))) && r.id == values[n], n, r)
 					n++
 				}
-				if n != len(values) {
-					t.Fatalf("%d records, not %d", n, len(values))
-				}
-				if _, _, ok, err := nextBatch(rest); ok || err != nil {
-					t.Fatalf("a batch that is cut off: %v, %v", ok, err)
-				}
+				require.Equal(t, n, len(values), "records, not")
+				_, _, ok, err = nextBatch(rest)
+				require.True(t, !ok && err == nil, "a batch that is cut off", ok, err)
 			})
 		})
 	}
@@ -97,9 +90,7 @@ func TestRecordsAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			codec, compressed := compress(make([]byte, 16*maxRecords))
 			b, _, ok, err := nextBatch(batchOf(0, codec, compressed, 1))
-			if !ok || err != nil {
-				t.Fatal(ok, err)
-			}
+			require.True(t, ok && err == nil, ok, err)
 			for r, err := range b.all() {
 				assert.NoError(t, err, r)
 				assert.True(t, r.tooLarge, r)
@@ -114,9 +105,7 @@ func TestBatchesWithoutRecords(t *testing.T) {
 		"emptied by compaction": batchOf(7, 0, nil, 0),
 	} {
 		b, _, ok, err := nextBatch(batch)
-		if !ok || err != nil || b.last != 7 {
-			t.Fatal(b, ok, err)
-		}
+		require.True(t, ok && err == nil && b.last == 7, b, ok, err)
 		for r := range b.all() {
 			t.Errorf("%s: %+v", name, r)
 		}
@@ -137,9 +126,8 @@ func TestMalformedBatches(t *testing.T) {
 		"a wrong checksum":                 header(60, 7, 0),
 		"a format of old brokers":          append(slices.Clone(header(60, 7, 0)[:16]), make([]byte, 100)...),
 	} {
-		if b, _, ok, err := nextBatch(set); ok || err == nil {
-			t.Errorf("%s: %+v, %v", name, b, err)
-		}
+		b, _, ok, err := nextBatch(set)
+		assert.True(t, !ok && err != nil, name, b, err)
 	}
 }
 

@@ -89,9 +89,8 @@ func TestCommandsAreReceivedFromKafka(t *testing.T) {
 		c.accepted(t, 2)
 		produce(t, cluster.ListenAddrs(), &kgo.Record{Value: []byte("no command")})
 		eventually(t, "the next one is refused", func() bool { return intake.Status().Refused == 1 })
-		if s := intake.Status(); s.Stored != 1 {
-			t.Errorf("%d are said to be stored", s.Stored)
-		}
+		s := intake.Status()
+		assert.Equal(t, s.Stored, 1, "are said to be stored")
 	})
 	t.Run("a message that is not a command is refused, and the next one accepted", func(t *testing.T) {
 		t.Parallel()
@@ -103,9 +102,7 @@ func TestCommandsAreReceivedFromKafka(t *testing.T) {
 		running(t, kafkaIntake(c, cluster.ListenAddrs(), nil).Run)
 		c.accepted(t, 1)
 		for i, refusal := range c.refusals(t, len(wrong)) {
-			if refusal.Message != "record ndr.tickets/0/"+strconv.Itoa(i) || !strings.Contains(refusal.Reason, wrong[i].says) {
-				t.Errorf("refusal of %q: %+v", wrong[i].body, refusal)
-			}
+			assert.True(t, refusal.Message == "record ndr.tickets/0/"+strconv.Itoa(i) && strings.Contains(refusal.Reason, wrong[i].says), "refusal of", wrong, refusal)
 		}
 	})
 	t.Run("a header names a record that is produced twice", func(t *testing.T) {
@@ -130,9 +127,7 @@ func TestCommandsAreReceivedFromKafka(t *testing.T) {
 			c.accepted(t, i+1)
 			stop()
 		}
-		if c.keys[0] == c.keys[1] {
-			t.Errorf("both have the key %q", c.keys[0])
-		}
+		assert.True(t, c.keys[0] != c.keys[1], "both have the key", c.keys[0])
 	})
 }
 
@@ -163,9 +158,7 @@ func TestMembersOfAGroupShareTheTopic(t *testing.T) {
 	for _, ticket := range c.tickets {
 		seen[ticket] = true
 	}
-	if len(seen) != sent {
-		t.Errorf("%d of %d commands came", len(seen), sent)
-	}
+	assert.Equal(t, len(seen), sent, "commands came")
 }
 
 func TestATooLargeRecordBatchIsRefusedAndTheNextAccepted(t *testing.T) {
@@ -198,13 +191,10 @@ func TestATooLargeRecordBatchIsRefusedAndTheNextAccepted(t *testing.T) {
 	stop()
 	assert.DeepEqual(t, c.accepted(t, 2), []string{"SEC-0", "SEC-1"}, "accepted")
 	refusals := c.refusals(t, 2)
-	if len(refusals) != 2 {
-		t.Fatalf("refused: %+v", refusals)
-	}
+	require.Equal(t, len(refusals), 2, "refused", refusals)
 	for i, want := range []string{"records ndr.tickets/0/1 to 5", "records ndr.tickets/0/7 to 26"} {
-		if r := refusals[i]; r.Message != want || !strings.Contains(r.Reason, "4194304 bytes") || time.Since(r.Sent) > time.Hour {
-			t.Errorf("%+v", r)
-		}
+		r := refusals[i]
+		assert.True(t, r.Message == want && strings.Contains(r.Reason, "4194304 bytes") && time.Since(r.Sent) <= time.Hour, r)
 	}
 }
 
@@ -222,13 +212,10 @@ func TestRecordsThatWereDeletedAreSkipped(t *testing.T) {
 	defer client.Close()
 	request := kmsg.NewPtrDeleteRecordsRequest()
 	request.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: "ndr.tickets", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: 3}}}}
-	if _, err := request.RequestWith(t.Context(), client); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(request.RequestWith(t.Context(), client))(t)
 	running(t, kafkaIntake(c, cluster.ListenAddrs(), nil).Run)
-	if got := c.accepted(t, 2); got[1] != "SEC-3" {
-		t.Errorf("accepted %v", got)
-	}
+	got := c.accepted(t, 2)
+	assert.Equal(t, got[1], "SEC-3", "accepted", got)
 }
 
 func TestAKafkaIntakeRecoversWithoutARecord(t *testing.T) {
@@ -249,9 +236,8 @@ func TestAKafkaIntakeReportsErrors(t *testing.T) {
 		t.Helper()
 		running(t, intake.Run)
 		eventually(t, "the status says so", func() bool { s := intake.Status(); return !s.Open && strings.Contains(s.Error, text) })
-		if s := intake.Status(); strings.Contains(s.Error, "hunter2") {
-			t.Errorf("it shows the password: %s", s.Error)
-		}
+		s := intake.Status()
+		assert.NotContains(t, s.Error, "hunter2", "it shows the password")
 	}
 	t.Run("the topic is missing", func(t *testing.T) {
 		cluster := kafkaCluster(t)

@@ -38,17 +38,13 @@ func publisher(t *testing.T, s *server.Server) jetstream.JetStream {
 
 func stream(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{"ndr.tickets"}}); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{"ndr.tickets"}}))(t)
 }
 
 func publish(t *testing.T, js jetstream.JetStream, bodies ...[]byte) {
 	t.Helper()
 	for _, body := range bodies {
-		if _, err := js.Publish(t.Context(), "ndr.tickets", body); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(js.Publish(t.Context(), "ndr.tickets", body))(t)
 	}
 }
 
@@ -96,16 +92,12 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 		running(t, natsIntake(c, s.ClientURL(), "hunter2").Run)
 		c.accepted(t, 1)
 		for i, refusal := range c.refusals(t, len(wrong)) {
-			if refusal.Message != "stream TICKETS, message "+strconv.Itoa(i+1) || !strings.Contains(refusal.Reason, wrong[i].says) {
-				t.Errorf("refusal of %q: %+v", wrong[i].body, refusal)
-			}
+			assert.True(t, refusal.Message == "stream TICKETS, message "+strconv.Itoa(i+1) && strings.Contains(refusal.Reason, wrong[i].says), "refusal of", wrong, refusal)
 		}
 	})
 	t.Run("a message that was stored but not acknowledged is redelivered with its key", func(t *testing.T) {
 		s, js, c := started(t)
-		if _, err := js.Publish(t.Context(), "ndr.tickets", command("SEC-1"), jetstream.WithMsgID("one")); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(js.Publish(t.Context(), "ndr.tickets", command("SEC-1"), jetstream.WithMsgID("one")))(t)
 		publish(t, js, command("SEC-2"))
 		stop := running(t, natsIntake(c, s.ClientURL(), "hunter2").Run)
 		c.accepted(t, 2)
@@ -115,18 +107,14 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 		}
 		running(t, natsIntake(c, s.ClientURL(), "hunter2").Run)
 		c.accepted(t, 4)
-		if c.keys[0] != "nats/TICKETS/one" || !reflect.DeepEqual(c.keys[:2], c.keys[2:]) {
-			t.Errorf("keys %q", c.keys)
-		}
+		assert.True(t, c.keys[0] == "nats/TICKETS/one" && reflect.DeepEqual(c.keys[:2], c.keys[2:]), "keys", c.keys)
 	})
 	t.Run("a message without an id has another key after its stream was made again", func(t *testing.T) {
 		s := natsServer(t, t.TempDir(), 0)
 		js, c := publisher(t, s), &counter{}
 		// When a server's last stream is deleted, it removes their folder, even if there is
 		// a new stream in it.
-		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "KEPT", Subjects: []string{"kept"}}); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "KEPT", Subjects: []string{"kept"}}))(t)
 		stream(t, js)
 		publish(t, js, command("SEC-1"))
 		stop := running(t, natsIntake(c, s.ClientURL(), "hunter2").Run)
@@ -137,23 +125,17 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 		publish(t, js, command("SEC-1"))
 		running(t, natsIntake(c, s.ClientURL(), "hunter2").Run)
 		c.accepted(t, 2)
-		if c.keys[0] == c.keys[1] {
-			t.Errorf("both have the key %q", c.keys[0])
-		}
+		assert.True(t, c.keys[0] != c.keys[1], "both have the key", c.keys[0])
 	})
 	t.Run("an id that looks like a position is not a position", func(t *testing.T) {
 		s, js, c := started(t)
 		publish(t, js, command("SEC-1"))
 		for _, id := range []string{"1", "nats-position/TICKETS/1"} {
-			if _, err := js.Publish(t.Context(), "ndr.tickets", command("SEC-1"), jetstream.WithMsgID(id)); err != nil {
-				t.Fatal(err)
-			}
+			require.Value(js.Publish(t.Context(), "ndr.tickets", command("SEC-1"), jetstream.WithMsgID(id)))(t)
 		}
 		running(t, natsIntake(c, s.ClientURL(), "hunter2").Run)
 		c.accepted(t, 3)
-		if c.keys[0] == c.keys[1] || c.keys[0] == c.keys[2] {
-			t.Errorf("keys %q", c.keys)
-		}
+		assert.True(t, c.keys[0] != c.keys[1] && c.keys[0] != c.keys[2], "keys", c.keys)
 	})
 	t.Run("it continues at its position after the server was away", func(t *testing.T) {
 		folder := t.TempDir()

@@ -111,15 +111,11 @@ func TestWebhooksAreMapped(t *testing.T) {
 			var wrong *tickets.FieldError
 			switch {
 			case c.field != "":
-				if !errors.As(err, &wrong) || wrong.Field != c.field {
-					t.Errorf("%+v (%v), want an error about %s", got, err, c.field)
-				}
+				assert.True(t, errors.As(err, &wrong) && wrong.Field == c.field, got, err, "want an error about", c.field)
 			case err != nil:
 				t.Error(err)
 			case c.ignored != "":
-				if !strings.Contains(got.Ignored, c.ignored) {
-					t.Errorf("%+v, want it ignored: %s", got, c.ignored)
-				}
+				assert.Contains(t, got.Ignored, c.ignored, got)
 			case !reflect.DeepEqual(got, c.want):
 				t.Errorf("%+v, want %+v", got, c.want)
 			default:
@@ -139,9 +135,8 @@ func TestInvalidJSON(t *testing.T) {
 		`{"issue": {"key": "SEC-\ud800"}}`,                           // half a surrogate pair
 		`{"issue": {"key": "SEC-1"}, "changelog": {"a": 1, "a": 2}}`, // where no mapping looks
 	} {
-		if _, err := receiver.Read(nil, []byte(body)); !errors.Is(err, webhookintake.ErrSyntax) {
-			t.Errorf("%q: %v", body, err)
-		}
+		_, err := receiver.Read(nil, []byte(body))
+		assert.ErrorIs(t, err, webhookintake.ErrSyntax, body)
 	}
 }
 
@@ -151,9 +146,8 @@ func TestInvalidMappings(t *testing.T) {
 		"statuses":    {TicketID: "a", Statuses: map[string]string{"done": "finished"}},
 		"resolutions": {TicketID: "a", Resolutions: map[string]string{"done": "closed"}},
 	} {
-		if _, err := webhookintake.New(webhookintake.Options{Mapping: m}); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := webhookintake.New(webhookintake.Options{Mapping: m})
+		assert.True(t, err != nil && strings.HasPrefix(err.Error(), name+": "), name, err)
 	}
 }
 
@@ -199,9 +193,7 @@ func TestVerification(t *testing.T) {
 			header := http.Header{}
 			header.Set(c.header, c.value)
 			err = receiver.Verify(header, []byte(body))
-			if errors.Is(err, webhookintake.ErrUnverified) != c.refused || err != nil && strings.Contains(err.Error(), secret) {
-				t.Errorf("%v, want refused %t", err, c.refused)
-			}
+			assert.True(t, errors.Is(err, webhookintake.ErrUnverified) == c.refused && (err == nil || !strings.Contains(err.Error(), secret)), err, c.refused)
 		})
 	}
 	t.Run("an unreadable or empty secret verifies nothing", func(t *testing.T) {
@@ -213,9 +205,8 @@ func TestVerification(t *testing.T) {
 				v.Secret = read
 				receiver, err := webhookintake.New(webhookintake.Options{Verify: &v, Mapping: webhookintake.Generic()})
 				require.NoError(t, err)
-				if err := receiver.Verify(http.Header{"X-Hub-Signature": {sign("", body)}}, []byte(body)); err == nil || errors.Is(err, webhookintake.ErrUnverified) {
-					t.Errorf("%s: %v", v.Method, err)
-				}
+				err = receiver.Verify(http.Header{"X-Hub-Signature": {sign("", body)}}, []byte(body))
+				assert.True(t, err != nil && !errors.Is(err, webhookintake.ErrUnverified), v.Method, err)
 			}
 		}
 	})
@@ -241,18 +232,13 @@ func FuzzMappings(f *testing.F) {
 			var wrong *tickets.FieldError
 			switch {
 			case err != nil:
-				if !errors.Is(err, webhookintake.ErrSyntax) && !errors.As(err, &wrong) {
-					t.Errorf("unexpected error %v", err)
-				}
+				assert.True(t, errors.Is(err, webhookintake.ErrSyntax) || errors.As(err, &wrong), "unexpected", err)
 			case notice.Ignored != "":
-				if notice.Command != (tickets.Command{}) {
-					t.Errorf("ignored, with a command: %+v", notice)
-				}
+				assert.Equal(t, notice.Command, tickets.Command{}, "ignored, with a command", notice)
 			default:
 				// Only free text can still be wrong.
-				if err := notice.Command.Check(); err != nil && (!errors.As(err, &wrong) || wrong.Field == "status" || wrong.Field == "resolution" || wrong.Field == "") {
-					t.Errorf("%+v: %v", notice.Command, err)
-				}
+				err := notice.Command.Check()
+				assert.True(t, err == nil || errors.As(err, &wrong) && wrong.Field != "status" && wrong.Field != "resolution" && wrong.Field != "", notice.Command, err)
 			}
 		}
 	})

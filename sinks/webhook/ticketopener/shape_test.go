@@ -113,12 +113,8 @@ func TestAnswers(t *testing.T) {
 			p := ticketopener.New(ticketopener.Options{System: c.system(s.URL), SearchDelay: time.Minute, Now: time.Now})
 			err := presettest.SendWithMemory(t, s.URL, p, presettest.Memory(t), event)
 			class, wait := presettest.Result(err)
-			if class != c.class || wait != c.wait {
-				t.Errorf("%s, wait %v: %v", class, wait, err)
-			}
-			if err != nil && !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v does not say %q", err, c.says)
-			}
+			assert.True(t, class == c.class && wait == c.wait, class, "wait", wait, err)
+			assert.True(t, err == nil || strings.Contains(err.Error(), c.says), err, "does not say", c.says)
 		})
 	}
 }

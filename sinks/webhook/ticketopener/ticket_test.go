@@ -84,9 +84,8 @@ func version(t testing.TB, id, minute int, status string) transform.Event {
 // want compares the tickets that there are, and the links.
 func (o *ticketSink) want(t testing.TB, tickets int, links ...string) {
 	t.Helper()
-	if got := o.opened(); len(got) != tickets {
-		t.Errorf("the tickets %q, want %d", got, tickets)
-	}
+	got := o.opened()
+	assert.Equal(t, len(got), tickets, "the tickets", got)
 	for i, detection := range links {
 		links[i] = detection + " " + o.opened()[i]
 	}
@@ -163,18 +162,16 @@ func TestOneTicketDespiteFailures(t *testing.T) {
 				o.fail(c.faults...)
 				assert.Error(t, f.send(t, e), "it counts as delivered")
 				f.sendUntilDelivered(t, e)
-				if after := len(o.opened()); after != before+1 || len(f.links) != 1 {
-					t.Errorf("%d tickets more, and the links %q", after-before, f.links)
-				}
+				after := len(o.opened())
+				assert.True(t, after == before+1 && len(f.links) == 1, after-before, "tickets more, and the links", f.links)
 			})
 		}
 		t.Run("what takes the links is down", func(t *testing.T) {
 			f, before := newTicketSink(t, o), len(o.opened())
 			f.down = errors.New("too many commands wait")
 			err := f.send(t, event)
-			if class, _ := presettest.Result(err); class != failure.Transient || !strings.Contains(err.Error(), "not linked") || !strings.Contains(err.Error(), "too many") {
-				t.Errorf("%v", err)
-			}
+			class, _ := presettest.Result(err)
+			assert.True(t, class == failure.Transient && strings.Contains(err.Error(), "not linked") && strings.Contains(err.Error(), "too many"), err)
 			asked := o.requests()
 			f.down = nil
 			require.NoError(t, f.send(t, event))
@@ -204,9 +201,7 @@ func TestThereIsNeverASecondTicket(t *testing.T) {
 			linkFails := failing(rapid.SliceOfN(rapid.Bool(), 0, 2).Draw(r, "the link fails"))
 			delivered := false
 			for n := 0; !delivered; n++ {
-				if n > 200 {
-					r.Fatal("it is never delivered")
-				}
+				require.True(r, n <= 200, "it is never delivered")
 				f.down = nil
 				if linkFails() {
 					f.down = errors.New("too many commands wait")
@@ -216,9 +211,8 @@ func TestThereIsNeverASecondTicket(t *testing.T) {
 				o.pass(wait + time.Duration(rapid.IntRange(0, 60).Draw(r, "seconds"))*time.Second)
 				delivered = err == nil
 			}
-			if got := len(o.opened()) - before; got != 1 || len(f.links) != 1 {
-				r.Fatalf("%d tickets, the links %q", got, f.links)
-			}
+			got := len(o.opened()) - before
+			require.True(r, got == 1 && len(f.links) == 1, got, "tickets, the links", f.links)
 		})
 	})
 }
@@ -261,9 +255,8 @@ func FuzzAnswers(f *testing.F) {
 					continue
 				}
 				learnt := p.Remember(r, a)
-				if _, err := p.Finish(t.Context(), r, a); err != nil {
-					t.Error(err)
-				}
+				_, err = p.Finish(t.Context(), r, a)
+				assert.NoError(t, err)
 				if next == nil && len(learnt) != 1 {
 					t.Errorf("%s: nothing is remembered of %s", o.name, body)
 				}
