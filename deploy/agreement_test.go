@@ -6,7 +6,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -53,9 +52,7 @@ func TestABridgeIsGivenTimeToStop(t *testing.T) {
 // restarts, which is that of the main process only.
 func TestConfigurationErrorsDoNotRestartTheService(t *testing.T) {
 	assert.Equal(t, find(t, "systemd/ndrbridge.service", `^RestartPreventExitStatus=(.*)$`), "78", "it is")
-	if strings.Contains(read(t, "systemd/ndrbridge.service"), "\nExecStartPre=") {
-		t.Error("a command runs before the main process, whose failure is repeated")
-	}
+	assert.NotContains(t, read(t, "systemd/ndrbridge.service"), "\nExecStartPre=", "a command runs before the main process, whose failure is repeated")
 }
 
 func TestReleaseAndImageAreLinkedWithTheSameFlags(t *testing.T) {
@@ -64,9 +61,7 @@ func TestReleaseAndImageAreLinkedWithTheSameFlags(t *testing.T) {
 	release := strings.NewReplacer("{{.Version}}", "V", "{{.FullCommit}}", "C", "{{.CommitDate}}", "D").
 		Replace(find(t, "../.goreleaser.yaml", `ldflags: \["(.*)"\]`))
 	flags := strings.ReplaceAll(find(t, "../.goreleaser.yaml", `flags: \[(-.*)\]$`), ",", "")
-	if want := flags + ` -ldflags "` + release + `"`; image != want {
-		t.Errorf("the image is linked with\n%s\na release with\n%s", image, want)
-	}
+	assert.Equal(t, image, flags+` -ldflags "`+release+`"`, "the image is linked with", "a release with")
 }
 
 // TestImageAndWorkflowsUseTheToolchainOfTheModule checks that workflows take the version
@@ -74,33 +69,24 @@ func TestReleaseAndImageAreLinkedWithTheSameFlags(t *testing.T) {
 func TestImageAndWorkflowsUseTheToolchainOfTheModule(t *testing.T) {
 	compiler := find(t, "../go.mod", `^toolchain go(.*)$`)
 	files, err := filepath.Glob("../.github/workflows/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal("there are no workflows", err)
-	}
-	if image := find(t, "../Dockerfile", `golang:([^@\s]+)`); image != compiler {
-		t.Errorf("the image is built by %s, the module by %s", image, compiler)
-	}
+	require.True(t, err == nil && len(files) != 0, "there are no workflows", err)
+	assert.Equal(t, find(t, "../Dockerfile", `golang:([^@\s]+)`), compiler, "the image is built by", "the module by")
 	for _, file := range files {
 		text := read(t, file)
-		if set, ours := strings.Count(text, "actions/setup-go@"), strings.Count(text, "go-version-file: go.mod"); set != ours {
-			t.Errorf("%s sets up Go %d times, but %d times with the version of go.mod", file, set, ours)
-		}
+		set, ours := strings.Count(text, "actions/setup-go@"), strings.Count(text, "go-version-file: go.mod")
+		assert.Equal(t, set, ours, file, "sets up Go", "times, but", "times with the version of go.mod")
 	}
 }
 
 // TestActionsAndImagesArePinnedByDigest requires digests, because a tag can be moved.
 func TestActionsAndImagesArePinnedByDigest(t *testing.T) {
 	workflows, err := filepath.Glob("../.github/workflows/*.yaml")
-	if err != nil || len(workflows) == 0 {
-		t.Fatal("there are no workflows", err)
-	}
+	require.True(t, err == nil && len(workflows) != 0, "there are no workflows", err)
 	references := func(file, pattern string) (all []string) {
 		for _, found := range regexp.MustCompile(`(?m)`+pattern).FindAllStringSubmatch(read(t, file), -1) {
 			all = append(all, found[1])
 		}
-		if len(all) == 0 {
-			t.Errorf("%s has no %s", file, pattern)
-		}
+		assert.True(t, len(all) != 0, file, "has no", pattern)
 		return all
 	}
 	action := regexp.MustCompile(`^[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
@@ -112,9 +98,7 @@ func TestActionsAndImagesArePinnedByDigest(t *testing.T) {
 	ours := []string{"scratch", "ndrbridge", "ndrappliance"}
 	image := regexp.MustCompile(`^[\w./:-]+@sha256:[0-9a-f]{64}$`)
 	for _, name := range append(references("../Dockerfile", `^FROM (?:--\S+ )?(\S+)`), slices.Concat(references("compose/compose.yaml", `^    image: (\S+)$`), references("compose/cluster/compose.yaml", `^ +image: (\S+)$`))...) {
-		if !image.MatchString(name) && !slices.Contains(ours, name) {
-			t.Errorf("the image %s has no digest", name)
-		}
+		assert.True(t, image.MatchString(name) || slices.Contains(ours, name), "the image", name, "has no digest")
 	}
 }
 
@@ -125,9 +109,7 @@ func TestReleaseAndImageContainThirdPartyLicences(t *testing.T) {
 		"../.goreleaser.yaml": {"go run ./deploy/licences ./cmd/ndrbridge > bin/release/" + texts, "{src: bin/release/*,", "/usr/share/doc/ndrbridge/" + texts},
 	} {
 		for _, want := range lines {
-			if !strings.Contains(read(t, file), want) {
-				t.Errorf("%s lacks %s", file, want)
-			}
+			assert.Contains(t, read(t, file), want, file, "lacks")
 		}
 	}
 }
@@ -152,9 +134,7 @@ func TestEmbeddedFilesAreInTheBuildContext(t *testing.T) {
 			}
 		}
 	}
-	if embedded == 0 {
-		t.Error("nothing is embedded")
-	}
+	assert.True(t, embedded != 0, "nothing is embedded")
 }
 
 // sources returns the paths of the module's Go files except tests.
@@ -185,9 +165,7 @@ func TestComposeFileMatchesItsConfigurations(t *testing.T) {
 		}
 	}
 	decode(t, "compose/compose.yaml", &file)
-	if key := strings.TrimSpace(read(t, "compose/secrets/appliance-key")); key != standin.DefaultAPIKey {
-		t.Errorf("the appliance's key is %s, but the stand-in expects %s", key, standin.DefaultAPIKey)
-	}
+	assert.Equal(t, strings.TrimSpace(read(t, "compose/secrets/appliance-key")), standin.DefaultAPIKey, "the appliance's key", "but the stand-in expects")
 	_, secrets := load(t, "compose/ndrbridge.yaml", read(t, "compose/ndrbridge.yaml"))
 	for _, secret := range secrets {
 		assert.True(t, slices.Contains(file.Services["bridge"].Secrets, path.Base(secret)), "the bridge is not given", secret)
@@ -209,9 +187,7 @@ func TestComposeFileMatchesItsConfigurations(t *testing.T) {
 	var here, there scraping
 	decode(t, "compose/prometheus.yaml", &here)
 	decode(t, "prometheus/prometheus.yaml", &there)
-	if !reflect.DeepEqual(here, there) {
-		t.Errorf("Prometheus scrapes %+v in compose, but %+v elsewhere", here, there)
-	}
+	assert.DeepEqual(t, here, there, "Prometheus scrapes", "in compose, but", "elsewhere")
 }
 
 func decode(t *testing.T, file string, into any) {
@@ -246,7 +222,5 @@ func TestTheRulesOfTheClusterAreTheRules(t *testing.T) {
 	if os.Getenv("UPDATE") != "" {
 		require.NoError(t, os.WriteFile(file, want.Bytes(), 0o644))
 	}
-	if read(t, file) != want.String() {
-		t.Errorf("%s does not match the rules: run make reference", file)
-	}
+	assert.Equal(t, read(t, file), want.String(), file, "does not match the rules: run make reference")
 }

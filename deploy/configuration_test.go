@@ -62,9 +62,7 @@ func TestConfigurationsLoad(t *testing.T) {
 	} {
 		t.Run(at.path, func(t *testing.T) {
 			_, secrets := load(t, at.path, read(t, at.path))
-			if len(secrets) == 0 {
-				t.Error("it names no secret")
-			}
+			assert.True(t, len(secrets) != 0, "it names no secret")
 			for _, path := range secrets {
 				assert.True(t, strings.HasPrefix(path, at.secrets), "the secret", path, "is not under", at.secrets)
 			}

@@ -49,9 +49,7 @@ func isCurrent(t *testing.T, file, want string) {
 	if os.Getenv("UPDATE") != "" {
 		require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
 	}
-	if read(t, file) != want {
-		t.Errorf("%s is stale: run make reference", file)
-	}
+	assert.Equal(t, read(t, file), want, file, "is stale: run make reference")
 }
 
 // TestTheMemoryLimitIsTheSameEverywhere compares what limits the memory of a bridge.
@@ -66,9 +64,7 @@ func TestTheMemoryLimitIsTheSameEverywhere(t *testing.T) {
 		"helm/ndrbridge/values.yaml":          `limits: {memory: (\d+)Mi}$`,
 		"../docs/operations.md":               `A\s+limit\s+of\s+(\d+)\s+MiB`,
 	} {
-		if got := find(t, file, pattern); got != want {
-			t.Errorf("%s limits the memory to %s MiB, others to %s", file, got, want)
-		}
+		assert.Equal(t, find(t, file, pattern), want, file, "limits the memory to", "MiB, others to")
 	}
 }
 

@@ -146,9 +146,7 @@ func TestAnEntryIsKnownIfItsContentChanges(t *testing.T) {
 				w.writeMany(20)
 				requests := w.requests
 				w.between = func() {
-					if w.requests-requests > 200 {
-						t.Fatalf("a poll does not end: %d events, %d gaps", len(w.events), len(w.gaps))
-					}
+					require.True(t, w.requests-requests <= 200, "a poll does not end", len(w.events), "events", len(w.gaps), "gaps")
 				}
 				for range 3 {
 					w.mustPoll()
@@ -179,9 +177,8 @@ func TestEntriesThatArriveWhileAPollLooksBackAreNoOtherLog(t *testing.T) {
 		}
 	}
 	w.mustPoll()
-	if got := w.arrived(); len(w.gaps) > 0 || got != "1 2 3 4 5 6 8 7 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23" {
-		t.Errorf("arrived %s, gaps %v", got, w.gaps)
-	}
+	got := w.arrived()
+	assert.True(t, len(w.gaps) == 0 && got == "1 2 3 4 5 6 8 7 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23", "arrived", got, "gaps", w.gaps)
 }
 
 func TestAPollEndsIfTheServerReturnsFewerEntriesThanRequested(t *testing.T) {
@@ -198,9 +195,7 @@ func TestAPollEndsIfTheServerReturnsFewerEntriesThanRequested(t *testing.T) {
 				}
 				requests := w.requests
 				w.between = func() {
-					if w.requests-requests > 100 {
-						t.Fatalf("a poll with %d entries in an answer does not end, oldest first %t", rows, oldestFirst)
-					}
+					require.True(t, w.requests-requests <= 100, "a poll with", rows, "entries in an answer does not end, oldest first", oldestFirst)
 				}
 				for range 4 {
 					w.writeMany(1)
@@ -256,9 +251,7 @@ func TestAPollEndsIfABackupShowsAgainWhatWasPurgedUnread(t *testing.T) {
 				w.writeMany(1)
 				requests := w.requests
 				w.between = func() {
-					if w.requests-requests > 100 {
-						t.Fatalf("a poll does not end: %d known, %d in a page, oldest first %t", known, pageSize, oldestFirst)
-					}
+					require.True(t, w.requests-requests <= 100, "a poll does not end", known, "known", pageSize, "in a page, oldest first", oldestFirst)
 				}
 				for range 3 {
 					requests = w.requests
@@ -348,9 +341,7 @@ func TestAPollEndsIfTwoLogsTakeTurns(t *testing.T) {
 			}
 		}
 	}
-	if contradict == 0 {
-		t.Error("no poll ended with an error")
-	}
+	assert.True(t, contradict != 0, "no poll ended with an")
 }
 
 func TestALogOfTwoEntriesThatReversedItsOrderIsReadInTheEnd(t *testing.T) {
@@ -449,9 +440,7 @@ func TestASweepReadsEveryEntryIfItsPagesBecomeShorter(t *testing.T) {
 					w.mustPoll()
 				}
 				w.judge()
-				if t.Failed() {
-					t.Fatalf("%d in an answer, oldest first %t", rows, oldestFirst)
-				}
+				require.True(t, !t.Failed(), rows, "in an answer, oldest first", oldestFirst)
 			}
 		}
 	}
@@ -508,9 +497,7 @@ func TestAnEntryIsRepeatedWithItsIDAfterTheTimesChangedTheirPrecision(t *testing
 		w.rewind(0)
 		w.mustPoll()
 		for i, event := range w.events[:20] {
-			if len(w.events) != 40 || w.events[20+i].ID != event.ID {
-				t.Fatalf("%d events; the first is %s, the last %s", len(w.events), event.ID, w.events[len(w.events)-1].ID)
-			}
+			require.True(t, len(w.events) == 40 && w.events[20+i].ID == event.ID, len(w.events), "events; the first", event.ID, "the last", w.events)
 		}
 	}
 }
@@ -561,9 +548,7 @@ func TestAnOlderStateOfAnAuditLogIsContinued(t *testing.T) {
 					Progress: func(string, int, time.Time) {},
 					Found:    func(d poller.Difference) { t.Errorf("verification found %+v", d) },
 				})
-				if err != nil || v.Same != len(w.log) {
-					t.Errorf("verified %+v (%v) of %d entries", v, err, len(w.log))
-				}
+				assert.True(t, err == nil && v.Same == len(w.log), "verified", v, err, len(w.log), "entries")
 				w.judgeQuiet()
 			})
 		}
@@ -595,16 +580,12 @@ func TestTheSweepFindsWhatBecameVisibleBeforeTheOverlap(t *testing.T) {
 		for next := poller.Soon; next != poller.Idle; polls++ {
 			before := w.requests
 			var err error
-			if next, err = w.source.Poll(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if got := w.requests - before; got > 4 {
-				t.Errorf("a poll of the sweep made %d requests", got)
-			}
+			next, err = w.source.Poll(t.Context())
+			require.NoError(t, err)
+			got := w.requests - before
+			assert.True(t, got <= 4, "a poll of the sweep made", got, "requests")
 		}
-		if len(w.events) != 140 || w.delivered[late] != 1 || len(w.gaps) > 0 {
-			t.Errorf("%d events after the sweep, %d of the late entry, gaps %v", len(w.events), w.delivered[late], w.gaps)
-		}
+		assert.True(t, len(w.events) == 140 && w.delivered[late] == 1 && len(w.gaps) == 0, len(w.events), w.delivered, w.gaps)
 		assert.True(t, polls >= 10, "the sweep took", polls, "polls")
 		assert.True(t, w.requests-requests <= 4*polls, "the sweep took", w.requests-requests, "requests")
 		assert.Equal(t, gathered(t, registry, "ndrbridge_source_reconciled_total"), 1, "found")

@@ -165,9 +165,7 @@ func TestIDsThatNeitherRiseNorFallAreAnError(t *testing.T) {
 	}
 	w.log[0], w.log[1], w.log[4], w.log[5] = w.log[4], w.log[5], w.log[0], w.log[1]
 	assert.ErrorContains(t, w.poll(), "not sorted")
-	if w.state.position != nil {
-		t.Errorf("the position is %s", w.state.position)
-	}
+	assert.True(t, w.state.position == nil, "the position", string(w.state.position))
 }
 
 func TestAnOrderThatTurnsRoundAllTheTimeIsAnError(t *testing.T) {
@@ -241,9 +239,7 @@ func TestARewoundAuditLogIsDeliveredAgain(t *testing.T) {
 			w.mustPoll()
 			w.mustPoll()
 			assert.Equal(t, w.arrived(), "31 32 28 29 30 31 32", "arrived")
-			if w.events[2].ID != ids[28] {
-				t.Errorf("the id is %s, and was %s", w.events[2].ID, ids[28])
-			}
+			assert.Equal(t, w.events[2].ID, ids[28], "the id", "and was")
 			w.rewound = false
 			w.judge()
 		})
@@ -335,9 +331,8 @@ func TestARewoundAuditLogIsDeliveredAgain(t *testing.T) {
 			for id := 1; id <= 30; id++ {
 				ids = append(ids, strconv.Itoa(id))
 			}
-			if got := w.arrived(); got != strings.Join(ids, " ") || polls < 3 {
-				t.Errorf("arrived %s in %d polls", got, polls)
-			}
+			got := w.arrived()
+			assert.True(t, got == strings.Join(ids, " ") && polls >= 3, "arrived", got, polls, "polls")
 		})
 		t.Run("a running source continues from the new position, without an error"+name, func(t *testing.T) {
 			w := newRead(t)
@@ -392,9 +387,7 @@ func TestTheAuditLogOfAServer(t *testing.T) {
 	source := poller.NewAudit(client, state, options)
 	poll := func() {
 		t.Helper()
-		if _, err := source.Poll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(source.Poll(t.Context()))(t)
 	}
 	poll()
 	write(21, strings.Repeat("x", 10<<10))
@@ -410,9 +403,7 @@ func TestTheAuditLogOfAServer(t *testing.T) {
 	if err := json.Unmarshal(events[20].Data(), &data); err != nil || string(data.Audit) != log[0] {
 		t.Errorf("data %s, the entry is %s", events[20].Data(), log[0])
 	}
-	if len(state.dead) != 1 {
-		t.Fatalf("dead letters %v", state.dead)
-	}
+	require.Equal(t, len(state.dead), 1, "dead letters", state.dead)
 	for _, d := range state.dead {
 		assert.Equal(t, d.Class, "too_large", "dead letter", d)
 		assert.Contains(t, d.Reason, "larger than allowed", "dead letter", d)

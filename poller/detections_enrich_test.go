@@ -178,9 +178,7 @@ func TestAPageIsEnrichedByOneRequestOfAKind(t *testing.T) {
 		"[]||https://console.example/acme/#/detections/detail/4/?from=1|",
 		"[]||" + link + "5|",
 	}, "\n")
-	if got != want {
-		t.Errorf("added\n%s\nwant\n%s", got, want)
-	}
+	assert.Equal(t, got, want, "added")
 	assert.Equal(t, d.asked(), "25769803777 99 6, formats", "asked for")
 	assert.True(t, log.Len() == 0, "logged", log)
 }
@@ -202,9 +200,7 @@ func TestWhatIsNotAskedForIsNotAdded(t *testing.T) {
 			d := newDirectory()
 			e, _ := d.enricher(t, test.change)
 			assert.Equal(t, show(e.Enrich(t.Context(), test.page)), test.want, "added")
-			if asked := d.asked(); asked != test.asked {
-				t.Errorf("asked for %s", asked)
-			}
+			assert.Equal(t, d.asked(), test.asked, "asked for")
 		})
 	}
 }
@@ -230,12 +226,9 @@ func TestDevicesAreRememberedForAWhile(t *testing.T) {
 				step.change()
 			}
 			added := e.Enrich(t.Context(), []transform.Detection{among(t, 1, "x", step.ids...)})
-			if asked := d.asked(); asked != step.asked || added[0].Failed != "" {
-				t.Errorf("%s: asked for %q, failed %q", step.name, asked, added[0].Failed)
-			}
-			if renewed := strings.Contains(string(added[0].Devices), "new"); renewed != (step.asked == "6 99" && step.wait > 0) {
-				t.Errorf("%s: %s", step.name, added[0].Devices)
-			}
+			asked := d.asked()
+			assert.True(t, asked == step.asked && added[0].Failed == "", step.name, "asked for", asked, "failed", added)
+			assert.Equal(t, strings.Contains(string(added[0].Devices), "new"), (step.asked == "6 99" && step.wait > 0), step.name, added)
 		}
 	})
 }
@@ -247,15 +240,12 @@ func TestFewDevicesAreRememberedAndAskedForAtOnce(t *testing.T) {
 		return show(e.Enrich(t.Context(), []transform.Detection{among(t, 1, "x", ids...)}))
 	}
 	web := d.devices[6]
-	if got := enrich(6, 99, 7); got != "["+web+"]|||devices" || d.asked() != "6 99" {
-		t.Errorf("the third is not left out and reported: %s", got)
-	}
-	if got := enrich(7, 6); got != `[{"id":7},`+web+`]|||` || d.asked() != "7" {
-		t.Errorf("what was found earlier is known: %s", got)
-	}
-	if got := enrich(99); got != "[]|||" || d.asked() != "99" {
-		t.Errorf("what was used least recently is forgotten: %s", got)
-	}
+	got := enrich(6, 99, 7)
+	assert.True(t, got == "["+web+"]|||devices" && d.asked() == "6 99", "the third is not left out and reported", got)
+	got = enrich(7, 6)
+	assert.True(t, got == `[{"id":7},`+web+`]|||` && d.asked() == "7", "what was found earlier is known", got)
+	got = enrich(99)
+	assert.True(t, got == "[]|||" && d.asked() == "99", "what was used least recently is forgotten", got)
 }
 
 func TestDevicesDoNotMakeAnEventTooLarge(t *testing.T) {
@@ -267,12 +257,9 @@ func TestDevicesDoNotMakeAnEventTooLarge(t *testing.T) {
 	}
 	e, _ := d.enricher(t, devicesAlone)
 	added := e.Enrich(t.Context(), []transform.Detection{among(t, 1, "x", ids...), among(t, 2, "x", 399, 6)})
-	if n := len(added[0].Devices); n > 256<<10 || n < 200<<10 || !json.Valid(added[0].Devices) || added[0].Failed != "devices" {
-		t.Errorf("%d bytes, failed %q", n, added[0].Failed)
-	}
-	if added[1].Failed != "" || !strings.HasSuffix(string(added[1].Devices), d.devices[6]+"]") {
-		t.Errorf("the next detection has %.100s", added[1].Devices)
-	}
+	n := len(added[0].Devices)
+	assert.True(t, n <= 256<<10 && n >= 200<<10 && json.Valid(added[0].Devices) && added[0].Failed == "devices", n, "bytes, failed", added)
+	assert.True(t, added[1].Failed == "" && strings.HasSuffix(string(added[1].Devices), d.devices[6]+"]"), "the next detection", added)
 }
 
 func TestWhatIsRememberedOfADirectoryIsBounded(t *testing.T) {
@@ -287,15 +274,10 @@ func TestWhatIsRememberedOfADirectoryIsBounded(t *testing.T) {
 	}
 	e, _ := d.enricher(t, devicesAlone)
 	added := e.Enrich(t.Context(), []transform.Detection{among(t, 1, "x", ids...), among(t, 2, "x", 6, 7), among(t, 3, "x", 8)})
-	if added[2].Failed != "" || string(added[2].Devices) != "["+d.devices[8]+"]" {
-		t.Errorf("failed %q, with %.100s", added[2].Failed, added[2].Devices)
-	}
-	if added[0].Failed != "devices" || added[1].Failed != "devices" || string(added[1].Devices) != `[{"id":7}]` {
-		t.Errorf("failed %q and %q, with %.100s", added[0].Failed, added[1].Failed, added[1].Devices)
-	}
-	if asked := strings.Fields(d.asked()); len(asked) != 1000 {
-		t.Errorf("%d devices were asked for", len(asked))
-	}
+	assert.True(t, added[2].Failed == "" && string(added[2].Devices) == "["+d.devices[8]+"]", "failed", added[2].Failed, added)
+	assert.True(t, added[0].Failed == "devices" && added[1].Failed == "devices" && string(added[1].Devices) == `[{"id":7}]`, "failed", added[0].Failed, added)
+	asked := strings.Fields(d.asked())
+	assert.Equal(t, len(asked), 1000, "devices were asked for")
 }
 
 func TestNamesOfFormatsThatAreTooLongAreLeftOut(t *testing.T) {
@@ -305,9 +287,7 @@ func TestNamesOfFormatsThatAreTooLongAreLeftOut(t *testing.T) {
 		long, long+"x", long, long+"x")
 	e, _ := d.enricher(t, formatAlone)
 	got := show(e.Enrich(t.Context(), []transform.Detection{among(t, 1, "a"), among(t, 2, "b"), among(t, 3, long), among(t, 4, long+"x")}))
-	if want := "|" + long + "||\n|||\n|c||\n|||"; got != want {
-		t.Errorf("added\n%s\nwant\n%s", got, want)
-	}
+	assert.Equal(t, got, "|"+long+"||\n|||\n|c||\n|||", "added")
 }
 
 func TestFormatsAreAskedForAgainWhenATypeIsUnknown(t *testing.T) {
@@ -338,9 +318,8 @@ func TestFormatsAreAskedForAgainWhenATypeIsUnknown(t *testing.T) {
 				d.formats = `[{"type":"late","display_name":"Late"}]`
 			}
 			added := e.Enrich(t.Context(), []transform.Detection{detection(t, 1, step.fields)})
-			if asked := d.asked(); asked != step.asked || added[0].Format != step.format || added[0].Failed != "" {
-				t.Errorf("%s: asked for %q, format %q, failed %q", step.name, asked, added[0].Format, added[0].Failed)
-			}
+			asked := d.asked()
+			assert.True(t, asked == step.asked && added[0].Format == step.format && added[0].Failed == "", step.name, "asked for", asked, "format", added, "failed")
 		}
 	})
 }
@@ -381,16 +360,14 @@ func TestAnEnrichmentThatFailsIsLeftOutAndNotAskedForAgainForAMinute(t *testing.
 				enrich(without, "", 0)
 				time.Sleep(2*test.delay + time.Second)
 				enrich(without, "6, formats", 2*test.delay)
-				if n := strings.Count(log.String(), "level=WARN"); n != 2 || strings.Count(log.String(), "\n") != 2 {
-					t.Errorf("logged\n%s", log)
-				}
+				n := strings.Count(log.String(), "level=WARN")
+				assert.True(t, n == 2 && strings.Count(log.String(), "\n") == 2, "logged", log)
 
 				*d = *newDirectory()
 				time.Sleep(test.pause)
 				enrich("["+d.devices[6]+`]|ICMP "Tunnel"||`+"\n[]|||", "6, formats", 0)
-				if n := strings.Count(log.String(), "level=INFO"); n != 2 || strings.Count(log.String(), "\n") != 4 {
-					t.Errorf("logged\n%s", log)
-				}
+				n = strings.Count(log.String(), "level=INFO")
+				assert.True(t, n == 2 && strings.Count(log.String(), "\n") == 4, "logged", log)
 			})
 		})
 	}
@@ -408,13 +385,9 @@ func TestWhatIsRememberedIsAddedThroughAnOutage(t *testing.T) {
 		}))
 		web := d.devices[6]
 		want := "[" + web + `]|ICMP "Tunnel"||` + "\n[" + web + `]|ICMP "Tunnel"||devices` + "\n|||devices,format"
-		if got != want {
-			t.Errorf("added\n%s\nwant\n%s", got, want)
-		}
+		assert.Equal(t, got, want, "added")
 		time.Sleep(time.Hour)
-		if got := show(e.Enrich(t.Context(), []transform.Detection{among(t, 1, "icmp_tunnel", 6)})); got != `|ICMP "Tunnel"||devices` {
-			t.Errorf("a device is too old by then, a name is not: %s", got)
-		}
+		assert.Equal(t, show(e.Enrich(t.Context(), []transform.Detection{among(t, 1, "icmp_tunnel", 6)})), `|ICMP "Tunnel"||devices`)
 	})
 }
 
@@ -424,9 +397,8 @@ func TestAnEnrichmentDoesNotWaitForTheRateLimit(t *testing.T) {
 		e, _ := d.enricher(t, withoutLink, func(a *appliance.Options, _ *poller.EnrichOptions) { a.RateLimit = 0.1 })
 		began := time.Now()
 		added := e.Enrich(t.Context(), []transform.Detection{among(t, 1, "icmp_tunnel", 6)})
-		if took := time.Since(began); took > 2*time.Second || added[0].Failed != "format" || d.asked() != "6" {
-			t.Errorf("failed %q after %s", added[0].Failed, took)
-		}
+		took := time.Since(began)
+		assert.True(t, took <= 2*time.Second && added[0].Failed == "format" && d.asked() == "6", "failed", added, took)
 	})
 }
 
@@ -444,9 +416,8 @@ func TestAnEnrichmentEndsWithTheBridge(t *testing.T) {
 		}
 		d.hang = false
 		d.asked()
-		if added := e.Enrich(t.Context(), page); added[0].Failed != "" || d.asked() != "6" || log.Len() > 0 {
-			t.Errorf("failed %q; logged %s", added[0].Failed, log)
-		}
+		added := e.Enrich(t.Context(), page)
+		assert.True(t, added[0].Failed == "" && d.asked() == "6" && log.Len() <= 0, "failed", added[0].Failed, "logged", log)
 	})
 }
 
@@ -490,8 +461,7 @@ func TestOnlyWhatBecomesAnEventIsEnrichedAndAPageAtOnce(t *testing.T) {
 	for _, e := range w.events {
 		var data struct{ Link string }
 		require.NoError(t, json.Unmarshal(e.Data(), &data))
-		if failed := map[string]string{"2": "devices"}[e.Subject]; data.Link != "https://sensor.example/"+e.Subject || e.Unenriched != failed {
-			t.Errorf("event %s has the link %s, and lacks %q", e.ID, data.Link, e.Unenriched)
-		}
+		failed := map[string]string{"2": "devices"}[e.Subject]
+		assert.True(t, data.Link == "https://sensor.example/"+e.Subject && e.Unenriched == failed, "event", e.ID, "has the link", data.Link, "and lacks", e.Unenriched)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/internal/appliance"
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 // burst makes n detections change within a minute that ends now, and polls until they
@@ -183,9 +184,8 @@ func TestALateVersionBehindABurstIsFound(t *testing.T) {
 		}
 		w.passOverlap()
 		w.judge()
-		if n, example := w.ledger.Missing("journal", w.history); n > 0 {
-			t.Fatalf("%d are missing, such as %d-%d", n, example.ID, example.ModTime)
-		}
+		n, example := w.ledger.Missing("journal", w.history)
+		require.True(t, n <= 0, n, "are missing, such as", example.ID, example.ModTime)
 	})
 }
 
@@ -206,9 +206,8 @@ func TestADateThatWasAheadOnceHidesNothing(t *testing.T) {
 		w.clock += 10_000
 		w.mustPoll()
 	}
-	if e := w.events[len(w.events)-1]; e.Subject != strconv.FormatInt(late.id, 10) {
-		t.Errorf("the late version was not found; the last event is %s", e.ID)
-	}
+	e := w.events[len(w.events)-1]
+	assert.Equal(t, e.Subject, strconv.FormatInt(late.id, 10), "the late version was not found; the last event", e.ID)
 }
 
 func TestAnOutageBehindABurstDoesNotReadItAgain(t *testing.T) {
@@ -221,16 +220,13 @@ func TestAnOutageBehindABurstDoesNotReadItAgain(t *testing.T) {
 	w.mustPoll()
 	for range 5 {
 		w.failing = true
-		if w.poll() == nil {
-			t.Fatal("a poll of an appliance that is down succeeded")
-		}
+		require.True(t, w.poll() != nil, "a poll of an appliance that is down succeeded")
 		w.failing = false
 		requests := w.requests
 		w.clock += 5000
 		w.mustPoll()
-		if n := w.requests - requests; n > 3 {
-			t.Errorf("a poll after one that failed cost %d requests", n)
-		}
+		n := w.requests - requests
+		assert.True(t, n <= 3, "a poll after one that failed cost", n, "requests")
 	}
 	w.judge()
 }
@@ -257,16 +253,14 @@ func TestABusyStreamDoesNotReadTheOverlapAtEveryPoll(t *testing.T) {
 		}
 		w.mustPoll()
 	}
-	if n := w.requests - requests; n > 4*polls {
-		t.Errorf("%d polls of a busy stream cost %d requests", polls, n)
-	}
+	n := w.requests - requests
+	assert.True(t, n <= 4*polls, polls, "polls of a busy stream cost", n, "requests")
 	w.restart()
 	requests = w.requests
 	w.clock += 1000
 	w.mustPoll()
-	if n := w.requests - requests; n > 25 {
-		t.Errorf("the first poll after a restart costs %d requests", n)
-	}
+	n = w.requests - requests
+	assert.True(t, n <= 25, "the first poll after a restart costs", n, "requests")
 	w.clock += 1000
 	w.mustPoll()
 	w.judge()
@@ -282,9 +276,8 @@ func TestALateVersionInTheNewestPageIsFoundByTheNextPoll(t *testing.T) {
 	w.clock += 5000
 	late := w.add(w.clock - 5500)
 	w.mustPoll()
-	if e := w.events[len(w.events)-1]; e.Subject != strconv.FormatInt(late.id, 10) {
-		t.Errorf("the late version was not found; the last event is %s", e.ID)
-	}
+	e := w.events[len(w.events)-1]
+	assert.Equal(t, e.Subject, strconv.FormatInt(late.id, 10), "the late version was not found; the last event", e.ID)
 }
 
 func TestAnOverlapThatCannotBeReadAgainDelaysNothingNew(t *testing.T) {
@@ -301,23 +294,18 @@ func TestAnOverlapThatCannotBeReadAgainDelaysNothingNew(t *testing.T) {
 	for range 3 {
 		w.clock += 5000
 		r := w.add(w.clock - 1)
-		if w.poll() == nil {
-			t.Fatal("a poll that could not read the overlap again succeeded")
-		}
-		if e := w.events[len(w.events)-1]; e.Subject != strconv.FormatInt(r.id, 10) {
-			t.Fatalf("detection %d was not delivered; the last event is %s", r.id, e.ID)
-		}
+		require.True(t, w.poll() != nil, "a poll that could not read the overlap again succeeded")
+		e := w.events[len(w.events)-1]
+		require.Equal(t, e.Subject, strconv.FormatInt(r.id, 10), "detection", r.id, "was not delivered; the last event", e.ID)
 	}
 	// It goes on where it failed.
 	w.rows[1500].inPage = nil
 	requests := w.requests
 	w.clock += 5000
 	w.mustPoll()
-	if n := w.requests - requests; n > 10 {
-		t.Errorf("the rest of the overlap cost %d requests", n)
-	}
-	if e := w.events[len(w.events)-1]; e.Subject != strconv.FormatInt(late.id, 10) {
-		t.Errorf("the late version was not found; the last event is %s", e.ID)
-	}
+	n := w.requests - requests
+	assert.True(t, n <= 10, "the rest of the overlap cost", n, "requests")
+	e := w.events[len(w.events)-1]
+	assert.Equal(t, e.Subject, strconv.FormatInt(late.id, 10), "the late version was not found; the last event", e.ID)
 	w.judge()
 }

@@ -93,9 +93,7 @@ func TestASweepReadsItsRangeAndNoMore(t *testing.T) {
 		w.polls()
 		w.clock += w.options.ReconcileEvery.Milliseconds()
 		for n := 0; ; n++ {
-			if n == 20 {
-				t.Fatal("the sweep does not end")
-			}
+			require.True(t, n != 20, "the sweep does not end")
 			for range w.options.PageSize {
 				w.clock += 1000
 				w.add(w.clock)

@@ -320,9 +320,8 @@ func TestNothingThatAnApplianceShowsIsLostOrInvented(t *testing.T) {
 					prompt = append(prompt, v)
 				}
 			}
-			if n, example := c.ledger.Missing("journal", prompt); n > 0 {
-				t.Fatalf("%d detections that were not late are missing without a sweep; one is %d-%d", n, example.ID, example.ModTime)
-			}
+			n, example := c.ledger.Missing("journal", prompt)
+			require.True(t, n <= 0, n, "detections that were not late are missing without a sweep; one", example.ID, example.ModTime)
 		}
 		c.clock += c.options.ReconcileEvery.Milliseconds() + 3600_000 // it may have gone back unseen
 		c.drain()
@@ -351,9 +350,8 @@ func TestAPollOfAnIdleStreamIsOneRequestAndWritesNothing(t *testing.T) {
 		w.clock += 10_000
 	}
 	// Three of the polls make sure that the page is the last.
-	if got := w.requests - requests; got > 100+2*3 {
-		t.Errorf("100 idle polls cost %d requests", got)
-	}
+	got := w.requests - requests
+	assert.True(t, got <= 100+2*3, "100 idle polls cost", got, "requests")
 	if w.state.commits != commits {
 		t.Errorf("100 idle polls committed %d times", w.state.commits-commits)
 	}
@@ -426,9 +424,8 @@ func TestWhatStartMeansIsCommittedAtTheFirstContact(t *testing.T) {
 					w.failing = true
 				}
 			}
-			if err := w.poll(); err == nil {
-				t.Fatal("the second request was to fail")
-			}
+			err := w.poll()
+			require.True(t, err != nil, "the second request was to fail")
 			w.between, w.failing = func() {}, false
 			w.clock += 30 * 60_000
 			w.restart()
@@ -475,9 +472,7 @@ func TestObjectsThatCannotBecomeEventsGoToTheDeadLettersOnce(t *testing.T) {
 			w.clock += 1000
 			w.mustPoll()
 			assert.Equal(t, len(w.events), 40, "events of 40")
-			if len(w.state.dead) != 1 {
-				t.Fatalf("dead letters %v", w.state.dead)
-			}
+			require.Equal(t, len(w.state.dead), 1, "dead letters", w.state.dead)
 			for _, d := range w.state.dead {
 				assert.Equal(t, d.Class, c.class, "dead letter", d)
 				assert.Contains(t, d.Reason, c.reason, "dead letter", d)
@@ -487,9 +482,8 @@ func TestObjectsThatCannotBecomeEventsGoToTheDeadLettersOnce(t *testing.T) {
 			w.mustPoll()
 			assert.Equal(t, w.state.commits, commits, "a known dead letter was committed again")
 			for id, want := range map[int64]bool{1: true, bad.id: true, 99: false} {
-				if _, seen, err := poller.SeenOf(t.Context(), w.state, "hq", id); err != nil || seen != want {
-					t.Errorf("whether detection %d was seen is %t (%v)", id, seen, err)
-				}
+				_, seen, err := poller.SeenOf(t.Context(), w.state, "hq", id)
+				assert.True(t, err == nil && seen == want, "whether detection", id, "was seen", seen, err)
 			}
 		})
 	}
@@ -544,12 +538,9 @@ func TestEachVersionThatCannotBecomeAnEventIsADeadLetterAndCountedOnce(t *testin
 					assert.True(t, d.Journalled >= 0, "verification finds", d)
 				},
 			})
-			if err != nil || v.Differences["dead"] != 1 {
-				t.Errorf("verification finds %+v (%v)", v, err)
-			}
-			if counted := gathered(t, registry, "ndrbridge_source_dead_letters_total"); counted != versions || len(w.events) != 1+versions {
-				t.Errorf("%v dead letters are counted of %d versions, beside %d events", counted, versions, len(w.events))
-			}
+			assert.True(t, err == nil && v.Differences["dead"] == 1, "verification finds", v, err)
+			counted := gathered(t, registry, "ndrbridge_source_dead_letters_total")
+			assert.True(t, counted == versions && len(w.events) == 1+versions, counted, "dead letters are counted of", versions, "versions, beside", len(w.events), "events")
 		})
 	}
 }
@@ -580,9 +571,7 @@ func TestASweepThatFailsDoesNotSlowWhatIsNew(t *testing.T) {
 	w.failing = false
 	late := w.add(w.clock - w.options.ReconcileEvery.Milliseconds() - 3600_000)
 	w.drain()
-	if len(w.events) != 2 || w.events[1].Subject != strconv.FormatInt(late.id, 10) {
-		t.Errorf("events %v", w.events)
-	}
+	assert.True(t, len(w.events) == 2 && w.events[1].Subject == strconv.FormatInt(late.id, 10), "events", w.events)
 }
 
 func TestPollsThatFail(t *testing.T) {
@@ -598,9 +587,7 @@ func TestPollsThatFail(t *testing.T) {
 			w := newWorld(t)
 			w.source = poller.NewDetections(oldFirmware{w.model, c.firmware}, w.state, w.options)
 			err := w.poll()
-			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-				t.Errorf("error %v, want %q", err, c.err)
-			}
+			assert.True(t, (c.err != "" || err == nil) && (c.err == "" || err != nil && strings.Contains(err.Error(), c.err)), err, c.err)
 		})
 	}
 	t.Run("an appliance that does not sort is an error", func(t *testing.T) {
@@ -629,9 +616,8 @@ func TestPollsThatFail(t *testing.T) {
 		w.add(w.clock)
 		w.between = func() {
 			w.between = func() {}
-			if _, err := other.Poll(t.Context()); err != nil {
-				t.Error(err)
-			}
+			_, err := other.Poll(t.Context())
+			assert.NoError(t, err)
 			w.add(w.clock)
 		}
 		require.Equal(t, require.Value(w.source.Poll(t.Context()))(t), poller.Soon, "next")

@@ -45,9 +45,8 @@ func TestAFieldAddedToChangesDeliversNothingAgain(t *testing.T) {
 
 	// The state is that of an earlier release.
 	set := func(key string, at int64, value []byte) {
-		if _, ok := w.state.known[key]; !ok {
-			t.Fatalf("%s is not known", key)
-		}
+		_, ok := w.state.known[key]
+		require.True(t, ok, key, "is not known")
 		w.state.known[key] = checkpoint.Entry{Key: key, At: at, Value: value}
 	}
 	for _, r := range rows {

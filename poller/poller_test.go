@@ -107,13 +107,9 @@ func TestWhenAStreamIsPolledAgain(t *testing.T) {
 			}})
 			p.Run(ctx)
 			for i, wait := range waits[1:31] {
-				if wait > 15*time.Second || i > 10 && wait < 5*time.Second {
-					t.Errorf("after %d failures it waits %v", i+1, wait)
-				}
+				assert.True(t, wait <= 15*time.Second && (i <= 10 || wait >= 5*time.Second), i+1, "failures it waits", wait)
 			}
-			if waits[32] > 1500*time.Millisecond {
-				t.Errorf("after one failure it waits %v", waits[32])
-			}
+			assert.True(t, waits[32] <= 1500*time.Millisecond, "after one failure it waits", waits[32])
 		})
 	})
 }
@@ -135,13 +131,11 @@ func TestPollsWithoutALeaseAreNoFailures(t *testing.T) {
 			return poller.Now, nil
 		}}, l)
 		p.Run(ctx)
-		if s := p.Status(); s.Failures > 0 || s.LastSuccess.IsZero() || said.Len() > 0 {
-			t.Errorf("status %+v; it logs\n%s", s, said)
-		}
+		s := p.Status()
+		assert.True(t, s.Failures <= 0 && !s.LastSuccess.IsZero() && said.Len() <= 0, "status", s, "it logs", said)
 		clock.Advance(time.Hour)
-		if s := p.Status(); s.Error != lease.ErrExpired.Error() {
-			t.Errorf("without a lease the status is %+v", s)
-		}
+		s = p.Status()
+		assert.Equal(t, s.Error, lease.ErrExpired.Error(), "without a lease the status", s)
 	})
 }
 
@@ -172,9 +166,7 @@ func TestTheStatusOfAStreamIsThatOfItsLastPoll(t *testing.T) {
 					t.Errorf("after poll %d it is %+v, want %d failures, the last of them %q", n, s, failures, text)
 				}
 				succeeded = s.LastSuccess
-				if got := strings.Count(said.String(), "level=WARN"); got != warned[n-1] {
-					t.Errorf("after poll %d there are %d warnings, want %d:\n%s", n, got, warned[n-1], said)
-				}
+				assert.Equal(t, strings.Count(said.String(), "level=WARN"), warned[n-1], "after poll", n, "there are", "warnings", said)
 			}
 			if n == len(ends) {
 				stop()
@@ -292,8 +284,6 @@ func TestAVersionThatTheBridgeWroteIsCausedByIt(t *testing.T) {
 		w.touch(w.rows[r.id], w.clock)
 		w.events = nil
 		w.mustPoll()
-		if len(w.events) != 1 || w.events[0].CausedBy != step.want {
-			t.Errorf("%s: %v, want one event caused by %q", step.version, w.events, step.want)
-		}
+		assert.True(t, len(w.events) == 1 && w.events[0].CausedBy == step.want, step.version, w.events, "want one event caused by", step.want)
 	}
 }

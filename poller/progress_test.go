@@ -6,6 +6,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -54,18 +55,16 @@ func TestHowFarAStreamWasRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			local := &stopwatch{time.UnixMilli(1_700_000_000_000)}
 			b := begin(t, local)
-			if p, ok := b.source.Progress(); ok {
-				t.Errorf("before the first page: %+v", p)
-			}
+			p, ok := b.source.Progress()
+			assert.False(t, ok, "before the first page", p)
 			committed := func() time.Time {
 				t.Helper()
 				at, err := poller.ReadUpTo(t.Context(), b.state, checkpoint.Source{Appliance: "hq", Stream: b.stream})
 				require.NoError(t, err)
 				return at
 			}
-			if at := committed(); !at.IsZero() {
-				t.Errorf("without a position it was read up to %v", at)
-			}
+			at := committed()
+			assert.True(t, at.IsZero(), "without a position it was read up to", at)
 			var half poller.Progress
 			b.between(func() {
 				local.at = local.at.Add(time.Second)
@@ -73,20 +72,15 @@ func TestHowFarAStreamWasRead(t *testing.T) {
 				if !ok {
 					return
 				}
-				if at := committed(); !p.At.Equal(at) {
-					t.Errorf("it was read up to %v, and %v is committed", p.At, at)
-				}
+				at := committed()
+				assert.True(t, p.At.Equal(at), "it was read up to", p.At, at, "is committed")
 				if half.At.IsZero() && p.Behind < 30*time.Minute {
 					half = p
 				}
 			})
-			if _, err := b.source.Poll(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if half.Behind < 25*time.Minute || half.EventsPerSecond <= 1 || half.SpeedUp <= 30 || half.Left <= 0 || half.Left > time.Minute {
-				t.Errorf("halfway it is %+v", half)
-			}
-			p, ok := b.source.Progress()
+			require.Value(b.source.Poll(t.Context()))(t)
+			assert.True(t, half.Behind >= 25*time.Minute && half.EventsPerSecond > 1 && half.SpeedUp > 30 && half.Left > 0 && half.Left <= time.Minute, "halfway it", half)
+			p, ok = b.source.Progress()
 			if end := b.now(); !ok || p.Behind != 0 || p.Left != 0 || p.At.UnixMilli() < end-1000 || p.At.UnixMilli() > end {
 				t.Errorf("in the end it is %+v, and the appliance's time %v", p, time.UnixMilli(end))
 			}
@@ -113,9 +107,8 @@ func TestHowFarAStreamWasRead(t *testing.T) {
 		w.mustPoll()
 		// A page shows four that are new, a second apart.
 		for i, want := range []float64{4, 0.4} {
-			if p := speeds[i]; p.EventsPerSecond < want*0.9 || p.EventsPerSecond > want*1.1 || p.SpeedUp < want*0.9 || p.SpeedUp > want*1.1 {
-				t.Errorf("after %d requests it is %+v, want a speed of %v", 60*(i+1), p, want)
-			}
+			p := speeds[i]
+			assert.True(t, p.EventsPerSecond >= want*0.9 && p.EventsPerSecond <= want*1.1 && p.SpeedUp >= want*0.9 && p.SpeedUp <= want*1.1, 60*(i+1), p, want)
 		}
 	})
 	t.Run("the speed of a backlog is not that of the one before", func(t *testing.T) {
@@ -138,26 +131,22 @@ func TestHowFarAStreamWasRead(t *testing.T) {
 			}
 			speeds = nil
 			w.mustPoll()
-			if len(speeds) < 2 || speeds[0] != 0 || speeds[1] == 0 {
-				t.Errorf("speeds %v, want that the first is not known", speeds)
-			}
+			assert.True(t, len(speeds) >= 2 && speeds[0] == 0 && speeds[1] != 0, "speeds", speeds, "want that the first is not known")
 		}
 	})
 	t.Run("a position that cannot be read is an error", func(t *testing.T) {
 		state := newMemory(func(checkpoint.Commit) {})
 		state.position = []byte("{")
 		for _, stream := range []string{transform.StreamDetections, transform.StreamAudit, transform.StreamRecords + "/dns"} {
-			if at, err := poller.ReadUpTo(t.Context(), state, checkpoint.Source{Appliance: "hq", Stream: stream}); err == nil {
-				t.Errorf("%s was read up to %v", stream, at)
-			}
+			at, err := poller.ReadUpTo(t.Context(), state, checkpoint.Source{Appliance: "hq", Stream: stream})
+			assert.Error(t, err, stream, "was read up to", at)
 		}
 	})
 	t.Run("that of records is the end of the last window", func(t *testing.T) {
 		w := newRecordWorld(t)
 		w.mustPoll()
 		at, err := poller.ReadUpTo(t.Context(), w.state, w.source.Source())
-		if p, _ := w.source.Progress(); err != nil || at.IsZero() || at.After(p.At) || p.At.Sub(at) > time.Minute {
-			t.Errorf("%v (%v), and progress is %+v", at, err, p)
-		}
+		p, _ := w.source.Progress()
+		assert.True(t, err == nil && !at.IsZero() && !at.After(p.At) && p.At.Sub(at) <= time.Minute, at, err, "and progress", p)
 	})
 }

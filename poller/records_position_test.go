@@ -93,9 +93,7 @@ func TestWhereAStreamOfRecordsBegins(t *testing.T) {
 			}
 			w.drain()
 			w.judge(true)
-			if len(w.state.dead) != len(w.rows)-len(w.arrived) {
-				t.Errorf("dead letters %v", w.state.dead)
-			}
+			assert.Equal(t, len(w.state.dead), len(w.rows)-len(w.arrived), "dead letters", w.state.dead)
 		}
 	})
 	t.Run("the beginning of a store that has nothing yet", func(t *testing.T) {
@@ -127,9 +125,7 @@ func TestAStreamOfRecordsIsRewound(t *testing.T) {
 	require.NoError(t, poller.Rewind(t.Context(), w.state, source, time.UnixMilli(w.clock+3600_000)))
 	w.store(w.clock * 1000)
 	w.drain()
-	if len(w.arrived) != before+1 {
-		t.Errorf("a time to come moved the position")
-	}
+	assert.Equal(t, len(w.arrived), before+1, "a time to come moved the position")
 }
 
 func TestAWindowThatAwaitsALookIsLookedAtAfterARewindToItsMiddle(t *testing.T) {
@@ -140,9 +136,7 @@ func TestAWindowThatAwaitsALookIsLookedAtAfterARewindToItsMiddle(t *testing.T) {
 	require.NoError(t, poller.Rewind(t.Context(), w.state, w.source.Source(), time.UnixMilli(middle)))
 	w.drain()
 	w.judge(false)
-	if w.arrived["i-1-"+late.id] == 0 {
-		t.Error("the late record did not arrive")
-	}
+	assert.True(t, w.arrived["i-1-"+late.id] != 0, "the late record did not arrive")
 	for _, r := range w.rows {
 		n := w.arrived["i-1-"+r.id]
 		if before := r.at < (middle-10_000)*1000; before && n != 1 || r.at >= middle*1000 && n != 2 {
@@ -191,9 +185,7 @@ func TestAFencedCommitGoesOnFromWhatSomebodyElseCommitted(t *testing.T) {
 	other := poller.NewRecords(w.recordModel, w.state, w.options)
 	w.between = func() {
 		w.between = func() {}
-		if _, err := other.Poll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(other.Poll(t.Context()))(t)
 	}
 	require.Equal(t, require.Value(w.poll())(t), poller.Soon, "next")
 	w.drain()

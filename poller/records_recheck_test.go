@@ -48,12 +48,10 @@ func TestLookingAtAWindowAgain(t *testing.T) {
 			w.pass(5 * time.Second)
 			w.mustPoll()
 		}
-		if n := w.requests - requests; n > 200 {
-			t.Errorf("%d requests", n)
-		}
-		if n := w.state.commits - commits; n > 10 {
-			t.Errorf("%d commits", n)
-		}
+		n := w.requests - requests
+		assert.True(t, n <= 200, n, "requests")
+		n = w.state.commits - commits
+		assert.True(t, n <= 10, n, "commits")
 	})
 	t.Run("a failing recheck does not fail the poll, and is given up eventually", func(t *testing.T) {
 		registry := prometheus.NewRegistry()
@@ -79,9 +77,8 @@ func TestLookingAtAWindowAgain(t *testing.T) {
 				givenUp++
 			}
 		}
-		if n := gathered(t, registry, "ndrbridge_source_incomplete_windows_total"); n == 0 || int(n) != givenUp {
-			t.Errorf("%v windows were given up, and %d asked for 20 times", n, givenUp)
-		}
+		n := gathered(t, registry, "ndrbridge_source_incomplete_windows_total")
+		assert.True(t, n != 0 && int(n) == givenUp, n, "windows were given up, and", givenUp, "asked for 20 times")
 		w.between, w.failing = func() {}, false
 		w.drain()
 		w.judge(true)
@@ -108,9 +105,8 @@ func TestLookingAtAWindowAgain(t *testing.T) {
 			w.between, w.failing = func() {}, false
 			w.drain()
 			w.judge(true)
-			if n := gathered(t, registry, "ndrbridge_source_incomplete_windows_total"); n > 0 || w.arrived["i-1-"+late.id] != 1 {
-				t.Errorf("%v windows were given up after answers of %d", n, status)
-			}
+			n := gathered(t, registry, "ndrbridge_source_incomplete_windows_total")
+			assert.True(t, n <= 0 && w.arrived["i-1-"+late.id] == 1, n, "windows were given up after answers of", status)
 		}
 	})
 	t.Run("the total of a search that was terminated early decides nothing", func(t *testing.T) {

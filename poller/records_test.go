@@ -38,9 +38,7 @@ func TestMetricsOfRecordsFollowTheNamingRules(t *testing.T) {
 	w.mustPoll()
 	families := require.Value(registry.Gather())(t)
 	assert.Empty(t, require.Value(promlint.NewWithMetricFamilies(families).Lint())(t))
-	if gathered(t, registry, "ndrbridge_source_warnings_total") == 0 {
-		t.Error("no warning was counted")
-	}
+	assert.True(t, gathered(t, registry, "ndrbridge_source_warnings_total") != 0, "no warning was counted")
 }
 
 func TestWarningsThatDifferAtEveryAnswerAreLoggedOnceAMinute(t *testing.T) {
@@ -53,9 +51,8 @@ func TestWarningsThatDifferAtEveryAnswerAreLoggedOnceAMinute(t *testing.T) {
 	for range 100 {
 		w.mustPoll()
 	}
-	if n, m := strings.Count(said.String(), "was slow"), w.requests-before; n != 1 || m < 100 {
-		t.Errorf("%d lines for %d answers within a minute", n, m)
-	}
+	n, m := strings.Count(said.String(), "was slow"), w.requests-before
+	assert.True(t, n == 1 && m >= 100, n, "lines for", m, "answers within a minute")
 }
 
 func TestARecordThatIsTooLargeIsADeadLetterOnce(t *testing.T) {
@@ -89,9 +86,8 @@ func TestProgressOfABacklog(t *testing.T) {
 		w.store((w.clock - 3600_000 + int64(i)*1000) * 1000)
 	}
 	w.restart()
-	if _, ok := w.source.Progress(); ok {
-		t.Error("there is progress before the first window")
-	}
+	_, ok := w.source.Progress()
+	assert.False(t, ok, "there is progress before the first window")
 	w.between = func() { w.pass(time.Second) }
 	var half poller.Progress
 	for {
@@ -106,12 +102,9 @@ func TestProgressOfABacklog(t *testing.T) {
 			break
 		}
 	}
-	if half.EventsPerSecond <= 0 || half.SpeedUp <= 1 || half.Left <= 0 {
-		t.Errorf("halfway it is %+v", half)
-	}
-	if p, _ := w.source.Progress(); p.Behind != 0 || p.Left != 0 {
-		t.Errorf("in the end it is %+v", p)
-	}
+	assert.True(t, half.EventsPerSecond > 0 && half.SpeedUp > 1 && half.Left > 0, "halfway it", half)
+	p, _ := w.source.Progress()
+	assert.True(t, p.Behind == 0 && p.Left == 0, "in the end it", p)
 	assert.Contains(t, said.String(), "reading a backlog", "the backlog was not logged")
 }
 

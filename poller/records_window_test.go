@@ -13,6 +13,7 @@ import (
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 // atMinute returns a world whose stream began a minute ago, with n records since
@@ -47,9 +48,7 @@ func TestReadingAWindow(t *testing.T) {
 		{"the newest cursor is followed to its end", 60,
 			func(w *recordWorld) { w.renew = true },
 			func(t *testing.T, w *recordWorld) {
-				if w.cursored == 0 {
-					t.Error("no cursor was used")
-				}
+				assert.True(t, w.cursored != 0, "no cursor was used")
 				for _, s := range w.searches {
 					assert.True(t, s.Offset == 0, "a page was asked for by offset")
 				}
@@ -66,9 +65,7 @@ func TestReadingAWindow(t *testing.T) {
 		{"a third-party store is not asked for cursors", 60,
 			func(w *recordWorld) { w.options.Store = poller.StoreThirdParty },
 			func(t *testing.T, w *recordWorld) {
-				if w.cursored > 0 || slices.ContainsFunc(w.searches, func(s appliance.RecordSearch) bool { return s.ContextTTL > 0 }) {
-					t.Error("a cursor was asked for")
-				}
+				assert.True(t, w.cursored <= 0 && !slices.ContainsFunc(w.searches, func(s appliance.RecordSearch) bool { return s.ContextTTL > 0 }), "a cursor was asked for")
 			}},
 		{"a search that is refused with context_ttl is tried without it, and later ones do without", 60,
 			func(w *recordWorld) { w.refuseTTL = true },
@@ -90,16 +87,14 @@ func TestReadingAWindow(t *testing.T) {
 		{"without totals a window with too many records is divided", 100,
 			func(w *recordWorld) { w.noTotals, w.options.Window, w.options.MaxWindowRecords = true, time.Minute, 10 },
 			func(t *testing.T, w *recordWorld) {
-				if n := len(windowsOf(w)); n < 5 {
-					t.Errorf("%d windows", n)
-				}
+				n := len(windowsOf(w))
+				assert.True(t, n >= 5, n, "windows")
 			}},
 		{"a window with more records than it may have is divided", 100,
 			func(w *recordWorld) { w.options.Window, w.options.MaxWindowRecords = time.Minute, 10 },
 			func(t *testing.T, w *recordWorld) {
-				if n := len(windowsOf(w)); n < 10 || n > 60 {
-					t.Errorf("%d windows", n)
-				}
+				n := len(windowsOf(w))
+				assert.True(t, n >= 10 && n <= 60, n, "windows")
 			}},
 		{"a millisecond with more records than a window may have is read all the same", 0,
 			func(w *recordWorld) {
@@ -117,9 +112,7 @@ func TestReadingAWindow(t *testing.T) {
 					w.pass(time.Second)
 				}
 				w.drain()
-				if !slices.ContainsFunc(w.searches, func(s appliance.RecordSearch) bool { return s.Limit == 8 }) {
-					t.Error("the limit did not grow again")
-				}
+				assert.True(t, slices.ContainsFunc(w.searches, func(s appliance.RecordSearch) bool { return s.Limit == 8 }), "the limit did not grow again")
 			}},
 		{"a limit that is refused many times is no failure of a page", 60,
 			func(w *recordWorld) {
@@ -201,32 +194,23 @@ func TestCursorsThatFail(t *testing.T) {
 	t.Run("after two of them the window and those that follow are read by offset, and then cursors are tried again", func(t *testing.T) {
 		w := atMinute(t, 60, func(w *recordWorld) { w.options.Window, w.options.PageSize = 2*time.Second, 2 })
 		expire(w, 2)
-		if _, err := w.poll(); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(w.poll())(t)
 		w.searches = nil
 		for range 16 {
-			if _, err := w.poll(); err != nil {
-				t.Fatal(err)
-			}
+			require.Value(w.poll())(t)
 		}
-		if slices.ContainsFunc(w.searches, func(s appliance.RecordSearch) bool { return s.ContextTTL > 0 }) {
-			t.Error("a cursor was asked for")
-		}
+		assert.False(t, slices.ContainsFunc(w.searches, func(s appliance.RecordSearch) bool { return s.ContextTTL > 0 }), "a cursor was asked for")
 		w.searches = nil
 		w.mustPoll()
-		if !slices.ContainsFunc(w.searches, func(s appliance.RecordSearch) bool { return s.ContextTTL > 0 }) {
-			t.Error("cursors were not tried again")
-		}
+		assert.True(t, slices.ContainsFunc(w.searches, func(s appliance.RecordSearch) bool { return s.ContextTTL > 0 }), "cursors were not tried again")
 		w.drain()
 		w.judge(true)
 	})
 	t.Run("a cursor that advanced although its answer was lost is not used again", func(t *testing.T) {
 		w := atMinute(t, 60, nil)
 		w.lose = true
-		if _, err := w.poll(); !errors.Is(err, errDown) {
-			t.Fatalf("error %v", err)
-		}
+		_, err := w.poll()
+		require.ErrorIs(t, err, errDown)
 		w.mustPoll()
 		w.drain()
 		w.judge(true)
@@ -238,9 +222,8 @@ func TestCursorsThatFail(t *testing.T) {
 			w.between = func() { w.failing, cursored = w.cursored > cursored, w.cursored }
 			w.err = answered(status)
 			_, err := w.poll()
-			if e, ok := errors.AsType[*appliance.Error](err); !ok || e.Status != status || cursored != 1 {
-				t.Fatalf("error %v after %d requests with a cursor", err, cursored)
-			}
+			e, ok := errors.AsType[*appliance.Error](err)
+			require.True(t, ok && e.Status == status && cursored == 1, err, cursored, "requests with a cursor")
 			w.between, w.failing = func() {}, false
 			w.drain()
 			w.judge(true)
@@ -249,12 +232,9 @@ func TestCursorsThatFail(t *testing.T) {
 	t.Run("after a restart its window continues after the committed records", func(t *testing.T) {
 		w := atMinute(t, 60, func(w *recordWorld) { w.options.Window = 20 * time.Second })
 		w.between = func() { w.failing = w.cursored > 3 }
-		if _, err := w.poll(); err == nil {
-			t.Fatal("no error")
-		}
-		if len(w.arrived) == 0 {
-			t.Fatal("nothing was committed")
-		}
+		_, err := w.poll()
+		require.True(t, err != nil, "no")
+		require.True(t, len(w.arrived) != 0, "nothing was committed")
 		w.between, w.failing = func() {}, false
 		w.options.Window = 7 * time.Second
 		w.restart()
@@ -295,13 +275,11 @@ func TestWindowsThatStayIncomplete(t *testing.T) {
 				w.options.Metrics = poller.NewMetrics(registry)
 			})
 			w.mustPoll()
-			if n := gathered(t, registry, "ndrbridge_source_incomplete_windows_total"); n < 3 {
-				t.Errorf("%v windows were reported as incomplete", n)
-			}
+			n := gathered(t, registry, "ndrbridge_source_incomplete_windows_total")
+			assert.True(t, n >= 3, n, "windows were reported as incomplete")
 			// Once it is known that totals lie, they are not believed for ever.
-			if most := 6*4*13 + 100; w.requests > most {
-				t.Errorf("%d requests", w.requests)
-			}
+			most := 6*4*13 + 100
+			assert.True(t, w.requests <= most, w.requests, "requests")
 			w.drain()
 			w.judge(true)
 		})
@@ -336,9 +314,8 @@ func TestAPollThatIsRefusedOrThrottledDoesNotShortenWindows(t *testing.T) {
 		if w.err = answered(status); status != 0 {
 			w.between = func() { w.failing = w.searches[len(w.searches)-1].Until > 2 }
 			for range 10 {
-				if _, err := w.poll(); err == nil {
-					t.Fatal("a poll succeeded")
-				}
+				_, err := w.poll()
+				require.True(t, err != nil, "a poll succeeded")
 			}
 			w.between, w.failing = func() {}, false
 		}
@@ -348,13 +325,10 @@ func TestAPollThatIsRefusedOrThrottledDoesNotShortenWindows(t *testing.T) {
 	}
 	want := windows(0)
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests} {
-		if n := windows(status); n != want {
-			t.Errorf("%d windows were read after answers of %d, and %d before", n, status, want)
-		}
+		assert.Equal(t, windows(status), want, "windows were read after answers of", status, "before")
 	}
-	if n := windows(http.StatusInternalServerError); n <= want {
-		t.Errorf("%d windows were read after answers of 500, and %d before", n, want)
-	}
+	n := windows(http.StatusInternalServerError)
+	assert.True(t, n > want, n, "windows were read after answers of 500, and", want, "before")
 }
 
 func TestABacklogOfARecordStoreThatCannotSearchLong(t *testing.T) {

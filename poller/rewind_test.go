@@ -37,9 +37,8 @@ func TestARewoundStreamDeliversAgainWhatLiesBehind(t *testing.T) {
 			ids = append(ids, fmt.Sprintf("%d-%d", r.id, r.modTime))
 		}
 		w.clock += 1000
-		if got := w.delivered(w.mustPoll); !slices.Equal(got, ids) {
-			t.Fatalf("first %v, want %v", got, ids)
-		}
+		got := w.delivered(w.mustPoll)
+		require.True(t, slices.Equal(got, ids), "first", got, ids)
 		return w, times, ids
 	}
 	rewind := func(t *testing.T, w *world, to int64) {
@@ -52,9 +51,8 @@ func TestARewoundStreamDeliversAgainWhatLiesBehind(t *testing.T) {
 		rewind(t, w, times[7])
 		assert.EqualSlices(t, w.delivered(w.mustPoll), ids[7:])
 		for range 40 {
-			if got := w.delivered(w.mustPoll); got != nil {
-				t.Fatalf("later polls deliver %v", got)
-			}
+			got := w.delivered(w.mustPoll)
+			require.True(t, got == nil, "later polls deliver", got)
 		}
 	})
 	t.Run("and by one that starts", func(t *testing.T) {
@@ -97,20 +95,16 @@ func TestARewoundStreamDeliversAgainWhatLiesBehind(t *testing.T) {
 			seen[id]++
 		}
 		for _, id := range ids {
-			if seen[id] == 0 {
-				t.Errorf("%s did not come again", id)
-			}
+			assert.True(t, seen[id] != 0, id, "did not come again")
 		}
-		if again := len(got) - len(ids); again > 2*w.options.PageSize {
-			t.Errorf("%d events came more than once", again)
-		}
+		again := len(got) - len(ids)
+		assert.True(t, again <= 2*w.options.PageSize, again, "events came more than once")
 	})
 	t.Run("a time that was not reached yet changes nothing", func(t *testing.T) {
 		w, _, _ := begin(t)
 		rewind(t, w, w.clock+3600_000)
-		if got := w.delivered(w.mustPoll); got != nil {
-			t.Errorf("got %v", got)
-		}
+		got := w.delivered(w.mustPoll)
+		assert.True(t, got == nil, got)
 	})
 	t.Run("also if the source commits meanwhile, but not for ever", func(t *testing.T) {
 		for commits, want := range map[int]error{9: nil, 10: checkpoint.ErrFenced} {
@@ -124,9 +118,8 @@ func TestARewoundStreamDeliversAgainWhatLiesBehind(t *testing.T) {
 				return false, false
 			}
 			assert.ErrorIs(t, poller.Rewind(t.Context(), w.state, detections, time.UnixMilli(times[7])), want, "after", commits, "commits")
-			if got := w.delivered(w.mustPoll); want == nil && !slices.Equal(got, ids[7:]) || want != nil && got != nil {
-				t.Errorf("after %d commits: got %v", commits, got)
-			}
+			got := w.delivered(w.mustPoll)
+			assert.True(t, (want != nil || slices.Equal(got, ids[7:])) && (want == nil || got == nil), commits, "commits", got)
 		}
 	})
 	t.Run("a stream that was never read cannot be", func(t *testing.T) {
@@ -137,9 +130,7 @@ func TestARewoundStreamDeliversAgainWhatLiesBehind(t *testing.T) {
 	t.Run("an unknown stream cannot be", func(t *testing.T) {
 		w, _, _ := begin(t)
 		for _, stream := range []string{"", "detection", "records", "events"} {
-			if err := poller.Rewind(context.Background(), w.state, checkpoint.Source{Appliance: "hq", Stream: stream}, time.UnixMilli(5)); err == nil {
-				t.Errorf("%q is rewound", stream)
-			}
+			assert.Error(t, poller.Rewind(context.Background(), w.state, checkpoint.Source{Appliance: "hq", Stream: stream}, time.UnixMilli(5)), stream, "is rewound")
 		}
 	})
 }
@@ -213,12 +204,9 @@ func TestVerifyReportsHowDetectionsDiffer(t *testing.T) {
 			})
 			require.NoError(t, err)
 			assert.EqualSlices(t, found, want, "found")
-			if v.Same != c.same || v.Stream != "detections" || v.Since.UnixMilli() != since || pages == 0 {
-				t.Errorf("%+v after %d pages", v, pages)
-			}
-			if got := w.delivered(w.mustPoll); len(got) > 1 {
-				t.Errorf("the source delivers %v afterwards", got)
-			}
+			assert.True(t, v.Same == c.same && v.Stream == "detections" && v.Since.UnixMilli() == since && pages != 0, v, pages, "pages")
+			got := w.delivered(w.mustPoll)
+			assert.True(t, len(got) <= 1, "the source delivers", got, "afterwards")
 		})
 	}
 	t.Run("a version that is read meanwhile is not a difference", func(t *testing.T) {

@@ -182,9 +182,8 @@ func TestNothingIsLostBetweenTheClientAndTheStandIn(t *testing.T) {
 			t.Fatalf("%d duplicates, faults:\n%s", verdict.Duplicates, strings.Join(verdict.Faults, "\n"))
 		}
 		for _, v := range s.standin.Latest() {
-			if _, dead := s.state.dead[fmt.Sprintf("%d-%d", v.ID, v.ModTime)]; dead != s.huge[v.ID] {
-				t.Fatalf("detection %d is too large: %t, among the dead letters: %t", v.ID, s.huge[v.ID], dead)
-			}
+			_, dead := s.state.dead[fmt.Sprintf("%d-%d", v.ID, v.ModTime)]
+			require.Equal(t, dead, s.huge[v.ID], "detection", v.ID, "is too large", "among the dead letters")
 		}
 	})
 }

@@ -113,9 +113,8 @@ func TestNoSingleDetectionHoldsTheStreamUp(t *testing.T) {
 			w.touch(bad, w.clock)
 			w.clock += 20 * 60_000 // it is requested again by then
 			w.mustPoll()
-			if e := w.events[len(w.events)-1]; len(w.events) != want+1 || e.Subject != strconv.FormatInt(bad.id, 10) {
-				t.Errorf("%d events, want %d; the last is %s", len(w.events), want+1, e.ID)
-			}
+			e := w.events[len(w.events)-1]
+			assert.True(t, len(w.events) == want+1 && e.Subject == strconv.FormatInt(bad.id, 10), len(w.events), "events, want", want+1, "the last", e.ID)
 		})
 	}
 }
@@ -156,9 +155,7 @@ func TestAnUnreadableDetectionIsDeliveredWithoutALaterVersionBySweep(t *testing.
 	bad.byID, bad.inPage = nil, nil
 	w.clock += w.options.ReconcileEvery.Milliseconds() + 1000
 	w.drain()
-	if len(w.events) != 1 || w.events[0].Subject != strconv.FormatInt(bad.id, 10) {
-		t.Errorf("events %v", w.events)
-	}
+	assert.True(t, len(w.events) == 1 && w.events[0].Subject == strconv.FormatInt(bad.id, 10), "events", w.events)
 }
 
 func TestASweepPassesAnUnreadablePage(t *testing.T) {
@@ -190,9 +187,7 @@ func TestVerifyPassesWhatWasGivenUp(t *testing.T) {
 		Progress: func(string, int, time.Time) {},
 		Found:    func(d poller.Difference) { found = append(found, d.Kind+" "+d.ID) },
 	})
-	if err != nil || v.Same != 2 || len(found) != 1 || found[0] != "dead"+" "+strconv.FormatInt(bad.id, 10) {
-		t.Errorf("%+v, found %v, error %v", v, found, err)
-	}
+	assert.True(t, err == nil && v.Same == 2 && len(found) == 1 && found[0] == "dead"+" "+strconv.FormatInt(bad.id, 10), v, "found", found, err)
 }
 
 func TestAnOutageGivesNothingUp(t *testing.T) {
@@ -203,13 +198,10 @@ func TestAnOutageGivesNothingUp(t *testing.T) {
 	w.failing = true
 	requests := w.requests
 	for range 30 {
-		if w.poll() == nil {
-			t.Fatal("a poll succeeded")
-		}
+		require.True(t, w.poll() != nil, "a poll succeeded")
 	}
-	if n := w.requests - requests; n > 2*30 {
-		t.Errorf("30 polls of an appliance that is down made %d requests", n)
-	}
+	n := w.requests - requests
+	assert.True(t, n <= 2*30, "30 polls of an appliance that is down made", n, "requests")
 	w.failing = false
 	w.mustPoll()
 	assert.Equal(t, len(w.events), 1, "events")
@@ -368,9 +360,7 @@ func TestADeadRecordHasTheKeyThatCanBeRead(t *testing.T) {
 			assert.Equal(t, len(w.arrived), 11, "events")
 			assert.Equal(t, len(w.state.dead), 1, "dead letters")
 			for key, d := range w.state.dead {
-				if (key == bad.id) != c.skims || d.Class != c.class {
-					t.Errorf("dead letter %+v, the record is %s", d, bad.id)
-				}
+				assert.True(t, (key == bad.id) == c.skims && d.Class == c.class, "dead letter", d, "the record", bad.id)
 			}
 		})
 	}
@@ -455,9 +445,7 @@ func TestAnOutageOfAPartOfTheRecordStoreGivesNothingUp(t *testing.T) {
 					_, _ = w.poll()
 					w.pass(time.Minute)
 				}
-				if len(w.state.dead) != 0 {
-					t.Errorf("dead letters during the outage: %v", w.state.dead)
-				}
+				assert.Equal(t, len(w.state.dead), 0, "dead letters during the outage", w.state.dead)
 				for _, r := range w.rows {
 					r.fail = nil
 				}
@@ -489,16 +477,12 @@ func TestAnOutageOfAPartOfTheDetectionsGivesNothingUp(t *testing.T) {
 		_ = w.poll()
 		w.clock += 60_000
 	}
-	if len(w.state.dead) != 0 {
-		t.Errorf("dead letters during the outage: %v", w.state.dead)
-	}
+	assert.Equal(t, len(w.state.dead), 0, "dead letters during the outage", w.state.dead)
 	for _, r := range rows {
 		r.inPage, r.byID, r.alone = nil, nil, nil
 	}
 	w.pollsUntil(func() bool { return len(w.events) == 12 })
-	if len(w.state.dead) != 0 {
-		t.Errorf("dead letters %v", w.state.dead)
-	}
+	assert.Equal(t, len(w.state.dead), 0, "dead letters", w.state.dead)
 }
 
 func TestANewVersionOfWhatWasGivenUpIsReadWithinTheOverlap(t *testing.T) {

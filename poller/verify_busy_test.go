@@ -7,19 +7,17 @@ import (
 
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 )
 
 func TestAVerificationOfABusyApplianceEnds(t *testing.T) {
 	report := poller.VerifyReport{Progress: func(string, int, time.Time) {}, Found: func(d poller.Difference) {
-		if d.Kind != "pending" {
-			t.Errorf("found %+v", d)
-		}
+		assert.Equal(t, d.Kind, "pending", "found", d)
 	}}
 	check := func(v poller.Verification, err error) {
 		t.Helper()
-		if pending := v.Differences["pending"]; err != nil || v.Same != 20 || v.Compared != v.Same+pending || pending > 20 {
-			t.Errorf("%+v (%v), want the 20 that were read, and a few more", v, err)
-		}
+		pending := v.Differences["pending"]
+		assert.True(t, err == nil && v.Same == 20 && v.Compared == v.Same+pending && pending <= 20, v, err, "want the 20 that were read, and a few more")
 	}
 	t.Run("where a detection appears with every request", func(t *testing.T) {
 		w := newWorld(t)

@@ -158,16 +158,14 @@ func TestVerifyReportsRecordsThatWereNotJournalled(t *testing.T) {
 	}
 	t.Run("none", func(t *testing.T) {
 		w, j, since := begin(t)
-		if v, found := verify(t, w, j, since); found != nil || v.Compared != 100 || v.Same != 100 {
-			t.Errorf("%+v, %v", v, found)
-		}
+		v, found := verify(t, w, j, since)
+		assert.True(t, found == nil && v.Compared == 100 && v.Same == 100, v, found)
 	})
 	t.Run("one that was stored too late to be found", func(t *testing.T) {
 		w, j, since := begin(t)
 		w.store(since.UnixMilli()*1000 + 7_000_500)
-		if v, found := verify(t, w, j, since); !slices.Equal(found, []string{poller.DiffMissing}) || v.Same != 100 {
-			t.Errorf("%+v, %v", v, found)
-		}
+		v, found := verify(t, w, j, since)
+		assert.True(t, slices.Equal(found, []string{poller.DiffMissing}) && v.Same == 100, v, found)
 	})
 	t.Run("one whose window is still to be checked again", func(t *testing.T) {
 		w, j, _ := begin(t)
@@ -177,9 +175,8 @@ func TestVerifyReportsRecordsThatWereNotJournalled(t *testing.T) {
 		w.mustPoll()
 		w.mustPoll()
 		w.store(now.UnixMilli()*1000 + 700_000)
-		if v, found := verify(t, w, j, now); !slices.Equal(found, []string{"pending"}) || v.Same != 1 {
-			t.Errorf("%+v, %v", v, found)
-		}
+		v, found := verify(t, w, j, now)
+		assert.True(t, slices.Equal(found, []string{"pending"}) && v.Same == 1, v, found)
 	})
 	t.Run("one of the first window that is still to be checked again, and one before it", func(t *testing.T) {
 		w, j, since := begin(t)
@@ -195,15 +192,13 @@ func TestVerifyReportsRecordsThatWereNotJournalled(t *testing.T) {
 		}
 		w.store(from*1000 - 5_000_000)
 		w.store(from*1000 + 2_000_000)
-		if v, found := verify(t, w, j, since); !slices.Equal(found, []string{poller.DiffMissing, "pending"}) || v.Same != 100 {
-			t.Errorf("%+v, %v", v, found)
-		}
+		v, found := verify(t, w, j, since)
+		assert.True(t, slices.Equal(found, []string{poller.DiffMissing, "pending"}) && v.Same == 100, v, found)
 	})
 	t.Run("records trimmed from the journal are not compared", func(t *testing.T) {
 		w, j, since := begin(t)
 		j.first, j.events = 51, j.events[50:]
-		if v, found := verify(t, w, j, since); found != nil || v.Since.Before(j.events[0].Time) || v.Compared > 50 {
-			t.Errorf("%+v, %v", v, found)
-		}
+		v, found := verify(t, w, j, since)
+		assert.True(t, found == nil && !v.Since.Before(j.events[0].Time) && v.Compared <= 50, v, found)
 	})
 }

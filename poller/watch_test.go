@@ -98,9 +98,8 @@ func TestAnApplianceThatCannotBePolledIsReported(t *testing.T) {
 			watched(t, state, time.Minute, nil, scripted("detections", times(1, nil)))
 			watched(t, state, time.Minute, nil, scripted("detections", times(1, nil)))
 			assert.Equal(t, actions(events), "unreachable reachable", "reported")
-			if text := string(events[1].Data()); strings.Contains(text, "connection refused") || !strings.Contains(text, `"unreachable_seconds":120,"was_unreachable_since"`) {
-				t.Errorf("the end is reported as %s", text)
-			}
+			text := string(events[1].Data())
+			assert.True(t, !strings.Contains(text, "connection refused") && strings.Contains(text, `"unreachable_seconds":120,"was_unreachable_since"`), text)
 		})
 	})
 	t.Run("it is reported eventually although the state cannot be written at first", func(t *testing.T) {
@@ -144,9 +143,8 @@ func TestWhetherAnApplianceIsReached(t *testing.T) {
 				got := watched(t, newMemory(func(checkpoint.Commit) {}), time.Minute, nil, c.sources...).Reach()
 				if c.want.Known {
 					// Waits have jitter.
-					if since := got.Since.Sub(begin); since < c.since/2 || since > 2*c.since {
-						t.Errorf("since %v, want about %v", since, c.since)
-					}
+					since := got.Since.Sub(begin)
+					assert.True(t, since >= c.since/2 && since <= 2*c.since, "since", since, "want about", c.since)
 					got.Since = time.Time{}
 				}
 				assert.Equal(t, got, c.want)

@@ -75,25 +75,21 @@ func TestServing(t *testing.T) {
 		s := start(t, "--backlog", "30")
 		status, body := s.get("Service apikey="+standin.DefaultAPIKey, "/detections?limit=20000")
 		var detections []any
-		if err := json.Unmarshal([]byte(body), &detections); status != 200 || err != nil || len(detections) != 30 {
-			t.Errorf("got %d, %d detections, %v", status, len(detections), err)
-		}
+		err := json.Unmarshal([]byte(body), &detections)
+		assert.True(t, status == 200 && err == nil && len(detections) == 30, status, len(detections), "detections", err)
 		s.client.CloseIdleConnections()
-		if code, stderr := s.stop(); code != commandline.ExitDone || stderr != "stopped after 1 requests, with 30 detections\n" {
-			t.Errorf("it ended with %d: %s", code, stderr)
-		}
+		code, stderr := s.stop()
+		assert.True(t, code == commandline.ExitDone && stderr == "stopped after 1 requests, with 30 detections\n", "it ended with", code, stderr)
 	})
 	t.Run("key, product and firmware are what the flags say", func(t *testing.T) {
 		s := start(t, "--key", "k", "--product", "Acme", "--firmware", "9.9.1.2")
-		if _, body := s.get("Acme apikey=k", "/acme/version"); body != `{"version":"9.9.1.2"}` {
-			t.Errorf("got %s", body)
-		}
+		_, body := s.get("Acme apikey=k", "/acme/version")
+		assert.Equal(t, body, `{"version":"9.9.1.2"}`)
 	})
 	t.Run("a hazard is what its flag says", func(t *testing.T) {
 		s := start(t, "--refuse", "short-text")
-		if status, body := s.get("", "/service"); status != 400 || body != "invalid\n" {
-			t.Errorf("got %d %s", status, body)
-		}
+		status, body := s.get("", "/service")
+		assert.True(t, status == 400 && body == "invalid\n", status, body)
 	})
 	t.Run("the audit log and the record store grow at their rates", func(t *testing.T) {
 		s := start(t, "--audit-entries", "7", "--audit-rate", "300", "--record-backlog", "1000", "--record-rate", "300", "--record-tie-rate", "5", "--record-tie-size", "9")
@@ -101,14 +97,12 @@ func TestServing(t *testing.T) {
 		for {
 			var entries []any
 			status, body := s.get(key, "/auditlog")
-			if err := json.Unmarshal([]byte(body), &entries); status != 200 || err != nil || len(entries) < 7 {
-				t.Fatalf("got %d, %d entries, %v", status, len(entries), err)
-			}
+			err := json.Unmarshal([]byte(body), &entries)
+			require.True(t, status == 200 && err == nil && len(entries) >= 7, status, len(entries), "entries", err)
 			var found struct{ Total int }
 			status, body = s.send("POST", key, "/records/search", `{"from": "-25h", "limit": 1}`)
-			if err := json.Unmarshal([]byte(body), &found); status != 200 || err != nil || found.Total < 1000 {
-				t.Fatalf("got %d, %d records, %v", status, found.Total, err)
-			}
+			err = json.Unmarshal([]byte(body), &found)
+			require.True(t, status == 200 && err == nil && found.Total >= 1000, status, found.Total, "records", err)
 			if len(entries) > 7 && found.Total > 1009 {
 				return
 			}
@@ -121,30 +115,25 @@ func TestServing(t *testing.T) {
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(certificate)
 		s.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
-		if status, _ := s.get("Service apikey="+standin.DefaultAPIKey, "/service"); status != 200 || !strings.HasPrefix(s.url, "https://") {
-			t.Errorf("got %d from %s", status, s.url)
-		}
+		status, _ := s.get("Service apikey="+standin.DefaultAPIKey, "/service")
+		assert.True(t, status == 200 && strings.HasPrefix(s.url, "https://"), status, "from", s.url)
 		const key = "Service apikey=" + standin.DefaultAPIKey
-		if status, body := s.send("POST", key, "/service/sslcert", ""); status != 204 {
-			t.Errorf("got %d %s", status, body)
-		}
+		status, body := s.send("POST", key, "/service/sslcert", "")
+		assert.Equal(t, status, 204, body)
 		s.client.CloseIdleConnections()
 		var unknown x509.UnknownAuthorityError
-		if _, err := s.client.Get(s.url); !errors.As(err, &unknown) {
-			t.Errorf("after the certificate was generated again, a new connection yields %v", err)
-		}
+		_, err := s.client.Get(s.url)
+		assert.True(t, errors.As(err, &unknown), "after the certificate was generated again, a new connection yields", err)
 	})
 	t.Run("restarts, shutdowns and jobs take as long as the flags say", func(t *testing.T) {
 		s := start(t, "--restart-time", "0", "--power-on-after", "1ns", "--job-step-time", "0")
 		const key = "Service apikey=" + standin.DefaultAPIKey
 		for _, path := range []string{"/service/restart", "/service/shutdown", "/service/firmware/previous/rollback"} {
-			if status, body := s.send("POST", key, path, ""); status != 202 {
-				t.Errorf("got %d %s from %s", status, body, path)
-			}
+			status, body := s.send("POST", key, path, "")
+			assert.Equal(t, status, 202, body, "from", path)
 		}
-		if _, body := s.get(key, "/service/version"); body != `{"version":"26.2.0.1"}` {
-			t.Errorf("after the rollback, the version is %s", body)
-		}
+		_, body := s.get(key, "/service/version")
+		assert.Equal(t, body, `{"version":"26.2.0.1"}`, "after the rollback, the version")
 	})
 }
 
@@ -183,23 +172,18 @@ func TestWrongUsage(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			code := run(t.Context(), test.args, &stdout, &stderr)
-			if code != commandline.ExitUsage || !strings.Contains(stderr.String(), test.want) || stdout.Len() > 0 {
-				t.Errorf("it ended with %d: %s%s", code, &stdout, &stderr)
-			}
+			assert.True(t, code == commandline.ExitUsage && strings.Contains(stderr.String(), test.want) && stdout.Len() <= 0, "it ended with", code, &stdout, &stderr)
 		})
 	}
 	t.Run("an address in use is a failure", func(t *testing.T) {
 		s := start(t)
 		var stdout, stderr bytes.Buffer
-		if code := run(t.Context(), []string{"--listen", strings.TrimPrefix(s.url, "http://")}, &stdout, &stderr); code != commandline.ExitFailed {
-			t.Errorf("it ended with %d: %s", code, &stderr)
-		}
+		assert.Equal(t, run(t.Context(), []string{"--listen", strings.TrimPrefix(s.url, "http://")}, &stdout, &stderr), commandline.ExitFailed, "it ended with", &stderr)
 	})
 	t.Run("a certificate that is not there is a failure", func(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		args := []string{"--tls-cert", filepath.Join(t.TempDir(), "none"), "--tls-key", "none"}
-		if code := run(t.Context(), args, &stdout, &stderr); code != commandline.ExitFailed || !strings.Contains(stderr.String(), "read the certificate") {
-			t.Errorf("it ended with %d: %s", code, &stderr)
-		}
+		code := run(t.Context(), args, &stdout, &stderr)
+		assert.True(t, code == commandline.ExitFailed && strings.Contains(stderr.String(), "read the certificate"), "it ended with", code, &stderr)
 	})
 }

@@ -33,9 +33,7 @@ func TestChat(t *testing.T) {
 		defer answer.Body.Close()
 		page := require.Value(io.ReadAll(answer.Body))(t)
 		for _, want := range []string{"Port Scan &amp; more</h2>", "&lt;script&gt;alert(1)&lt;/script&gt;</h2>", "<hr>", `<a href="https://sensor.example/1"`} {
-			if !strings.Contains(string(page), want) {
-				t.Errorf("the page lacks %s:\n%s", want, page)
-			}
+			assert.Contains(t, string(page), want, "the page lacks")
 		}
 		assert.NotContains(t, string(page), "<script", "the page runs what others wrote")
 		assert.Contains(t, answer.Header.Get("Content-Security-Policy"), "default-src 'none'", "the page runs what others wrote")
@@ -50,18 +48,16 @@ func TestChat(t *testing.T) {
 		page := httptest.NewRecorder()
 		c.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/", nil))
 		text := page.Body.String()
-		if newest, older := strings.Index(text, "number 59."), strings.Index(text, "number 10."); newest < 0 || older < newest || strings.Contains(text, "number 9.") {
-			t.Errorf("the page shows %s", text)
-		}
+		newest, older := strings.Index(text, "number 59."), strings.Index(text, "number 10.")
+		assert.True(t, newest >= 0 && older >= newest && !strings.Contains(text, "number 9."), "the page shows", text)
 		assert.Equal(t, c.counted(), chatCount{messages: 60, cards: 60}, "counted")
 	})
 
 	t.Run("it refuses anything but a message", func(t *testing.T) {
 		for _, body := range []string{"text=x", `{"text": "x"}`} {
 			c := newChat()
-			if answer := post(c, body); answer.Code != http.StatusBadRequest || c.counted() != (chatCount{}) {
-				t.Errorf("answered %d to %s", answer.Code, body)
-			}
+			answer := post(c, body)
+			assert.True(t, answer.Code == http.StatusBadRequest && c.counted() == (chatCount{}), "answered", answer.Code, "to", body)
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/locked"
+	"ndrbridge/test/require"
 )
 
 // output holds the output of a demo, to be read while it runs.
@@ -34,9 +35,7 @@ func (o *output) folder(ctx context.Context) string {
 func exists(t *testing.T, path string) bool {
 	t.Helper()
 	_, err := os.Stat(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil || errors.Is(err, fs.ErrNotExist), err)
 	return err == nil
 }
 
@@ -52,20 +51,15 @@ func TestDemo(t *testing.T) {
 		} {
 			assert.Contains(t, stdout.String(), want)
 		}
-		if !regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d .*(created|updated|logged|stored) `).MatchString(stdout.String()) {
-			t.Error("the output shows no event")
-		}
-		if !regexp.MustCompile(`The chat received [1-9]\d* messages with [1-9]`).MatchString(stdout.String()) {
-			t.Error("the chat got nothing")
-		}
+		assert.True(t, regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d .*(created|updated|logged|stored) `).MatchString(stdout.String()), "the output shows no event")
+		assert.True(t, regexp.MustCompile(`The chat received [1-9]\d* messages with [1-9]`).MatchString(stdout.String()), "the chat got nothing")
 		if !regexp.MustCompile(`[1-9]\d* tickets were opened in Jira; [1-9]\d* detections were linked to their tickets, and [1-9]\d* were closed`).MatchString(stdout.String()) {
 			t.Error("no ticket came full circle")
 		}
 		assert.Equal(t, code, commandline.ExitDone, "standard error", &stderr, "exit code")
 		assert.Equal(t, stderr.String(), "", "standard error", &stderr)
-		if folder := stdout.folder(t.Context()); exists(t, folder) {
-			t.Errorf("%s is left", folder)
-		}
+		folder := stdout.folder(t.Context())
+		assert.False(t, exists(t, folder), folder, "is left")
 		if t.Failed() {
 			t.Log(&stdout)
 		}
@@ -79,9 +73,8 @@ func TestDemo(t *testing.T) {
 		go func() { code <- run(ctx, nil, &stdout, &stderr) }()
 		folder := stdout.folder(t.Context())
 		interrupt()
-		if got := <-code; got != commandline.ExitDone || !strings.Contains(stdout.String(), "Nothing is missing") || exists(t, folder) {
-			t.Errorf("exit code %d, output %s%s", got, &stdout, &stderr)
-		}
+		got := <-code
+		assert.True(t, got == commandline.ExitDone && strings.Contains(stdout.String(), "Nothing is missing") && !exists(t, folder), got, &stdout, &stderr)
 	})
 
 	t.Run("a sink that misses something fails it, and its folder is kept", func(t *testing.T) {
@@ -95,18 +88,13 @@ func TestDemo(t *testing.T) {
 		t.Cleanup(func() { os.RemoveAll(folder) })
 		// The sink goes on in a new file, where nobody looks for it.
 		for i := 0; os.Remove(filesIn(folder).File) != nil; i++ {
-			if i == 1000 {
-				t.Fatalf("the sink does not begin: %s", &stdout)
-			}
+			require.True(t, i != 1000, "the sink does not begin", &stdout)
 			time.Sleep(10 * time.Millisecond)
 		}
 		err := <-result
-		if !errors.Is(err, errMissing) || !strings.Contains(err.Error(), folder) || !exists(t, folder) {
-			t.Errorf("got %v", err)
-		}
-		if text := stdout.String(); !strings.Contains(text, "\nsink log: ") || strings.Contains(text, "Nothing is missing") {
-			t.Errorf("the summary does not say what is missing: %s", text)
-		}
+		assert.True(t, errors.Is(err, errMissing) && strings.Contains(err.Error(), folder) && exists(t, folder), err)
+		text := stdout.String()
+		assert.True(t, strings.Contains(text, "\nsink log: ") && !strings.Contains(text, "Nothing is missing"), "the summary does not say what is missing", text)
 	})
 }
 
@@ -134,9 +122,7 @@ func TestWrongUsage(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			code := run(t.Context(), c.args, &stdout, &stderr)
-			if code != commandline.ExitUsage || !strings.Contains(stderr.String(), c.want) || stdout.Len() > 0 {
-				t.Errorf("it ended with %d: %s%s", code, &stdout, &stderr)
-			}
+			assert.True(t, code == commandline.ExitUsage && strings.Contains(stderr.String(), c.want) && stdout.Len() <= 0, "it ended with", code, &stdout, &stderr)
 		})
 	}
 }

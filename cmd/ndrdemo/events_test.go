@@ -15,9 +15,8 @@ func TestEventsCommand(t *testing.T) {
 	printed := func(args ...string) string {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
-		if code := run(t.Context(), append([]string{"events"}, args...), &stdout, &stderr); code != commandline.ExitDone || stderr.Len() > 0 {
-			t.Fatalf("exit code %d: %s", code, &stderr)
-		}
+		code := run(t.Context(), append([]string{"events"}, args...), &stdout, &stderr)
+		require.True(t, code == commandline.ExitDone && stderr.Len() <= 0, "exit code", code, &stderr)
 		return stdout.String()
 	}
 	t.Run("it prints an event of every stream, a line each", func(t *testing.T) {
@@ -32,11 +31,8 @@ func TestEventsCommand(t *testing.T) {
 		assert.EqualSlices(t, types, want)
 	})
 	t.Run("a seed gives the same events at every time", func(t *testing.T) {
-		if a, b := printed("--seed", "7"), printed("--seed", "7"); a != b {
-			t.Errorf("first\n%s\nthen\n%s", a, b)
-		}
-		if printed() == printed("--seed", "7") {
-			t.Error("another seed gives the same")
-		}
+		a, b := printed("--seed", "7"), printed("--seed", "7")
+		assert.Equal(t, a, b, "first", "then")
+		assert.True(t, printed() != printed("--seed", "7"), "another seed gives the same")
 	})
 }

@@ -31,24 +31,19 @@ func TestReceiver(t *testing.T) {
 				continue
 			}
 			answer.Body.Close()
-			if answer.StatusCode != http.StatusNoContent {
-				t.Errorf("event %d: %s", i, answer.Status)
-			}
+			assert.Equal(t, answer.StatusCode, http.StatusNoContent, "event", i, answer.Status)
 		}
-		if events, duplicates := arrivals.ledger.Received(sinkSOC), arrivals.ledger.Repeated(sinkSOC); events != 200 || duplicates != 0 || failed != 2 {
-			t.Errorf("%d events, %d duplicates, %d requests failed", events, duplicates, failed)
-		}
+		events, duplicates := arrivals.ledger.Received(sinkSOC), arrivals.ledger.Repeated(sinkSOC)
+		assert.True(t, events == 200 && duplicates == 0 && failed == 2, events, "events", duplicates, "duplicates", failed, "requests failed")
 	})
 	t.Run("an event that comes again is a duplicate", func(t *testing.T) {
 		arrivals := newArrivals(nil)
 		for range 3 {
-			if _, err := arrivals.receive(sinkSOC, event(t, version(1, 10)).Structured()); err != nil {
-				t.Error(err)
-			}
+			_, err := arrivals.receive(sinkSOC, event(t, version(1, 10)).Structured())
+			assert.NoError(t, err)
 		}
-		if events, duplicates := arrivals.ledger.Received(sinkSOC), arrivals.ledger.Repeated(sinkSOC); events != 3 || duplicates != 2 {
-			t.Errorf("%d events, %d duplicates", events, duplicates)
-		}
+		events, duplicates := arrivals.ledger.Received(sinkSOC), arrivals.ledger.Repeated(sinkSOC)
+		assert.True(t, events == 3 && duplicates == 2, events, "events", duplicates, "duplicates")
 	})
 	t.Run("anything but an event is rejected", func(t *testing.T) {
 		answer := httptest.NewRecorder()
@@ -59,9 +54,8 @@ func TestReceiver(t *testing.T) {
 		e, err := transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/events", Type: "t.unreachable"}, []byte("{}"))
 		require.NoError(t, err)
 		arrivals := newArrivals(nil)
-		if _, err := arrivals.receive(sinkSOC, e.Structured()); err != nil {
-			t.Error(err)
-		}
+		_, err = arrivals.receive(sinkSOC, e.Structured())
+		assert.NoError(t, err)
 		assert.Equal(t, arrivals.ledger.Received(sinkSOC), 0, "events")
 	})
 }

@@ -64,17 +64,12 @@ func TestConclusion(t *testing.T) {
 				l.Receive(sinkLog, event(t, v))
 			}
 			var out strings.Builder
-			if err := conclude(l, shown{versions: history}, chatCount{messages: 12, cards: 34}, ticketCount{opened: 5, linked: 4, closed: 3}, &out); (err == nil) != c.good || err != nil && !errors.Is(err, errMissing) {
-				t.Errorf("got %v", err)
-			}
+			err := conclude(l, shown{versions: history}, chatCount{messages: 12, cards: 34}, ticketCount{opened: 5, linked: 4, closed: 3}, &out)
+			assert.True(t, (err == nil) == c.good && (err == nil || errors.Is(err, errMissing)), err)
 			for _, want := range c.want {
-				if !strings.Contains(out.String(), want) {
-					t.Errorf("the summary lacks %q: %s", want, &out)
-				}
+				assert.Contains(t, out.String(), want, "the summary lacks", &out)
 			}
-			if !c.good && strings.Contains(out.String(), "Nothing is missing") {
-				t.Errorf("the summary says that nothing is missing: %s", &out)
-			}
+			assert.True(t, c.good || !strings.Contains(out.String(), "Nothing is missing"), "the summary says that nothing is missing", &out)
 		})
 	}
 }

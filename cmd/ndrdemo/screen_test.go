@@ -31,9 +31,7 @@ func TestScreen(t *testing.T) {
 		}
 		s.line("two")
 		s.row(62*time.Second, r)
-		if want := "one\n" + heading + strings.Repeat(row, 10) + "two\n" + heading + row; out.String() != want {
-			t.Errorf("got\n%s\nwant\n%s", &out, want)
-		}
+		assert.Equal(t, out.String(), "one\n"+heading+strings.Repeat(row, 10)+"two\n"+heading+row, &out)
 	})
 	t.Run("it is caught up when no sink waits", func(t *testing.T) {
 		assert.False(t, r.caughtUp(), "a sink waits, and the report says caught up")

@@ -56,18 +56,13 @@ func TestDashboardIsComplete(t *testing.T) {
 			}
 		})
 		for _, r := range o.References {
-			if !ids[r.Type+" "+r.ID] || !slices.Contains(named, r.Name) {
-				t.Errorf("%s: the reference %+v leads nowhere", o.ID, r)
-			}
+			assert.True(t, ids[r.Type+" "+r.ID] && slices.Contains(named, r.Name), o.ID, "the reference", r, "leads nowhere")
 		}
-		if len(named) != len(o.References) {
-			t.Errorf("%s names %v, and has the references %v", o.ID, named, o.References)
-		}
+		assert.Equal(t, len(named), len(o.References), o.ID, "names", named, "and has the references", o.References)
 		columns, _ := o.Attributes["columns"].([]any)
 		for _, column := range columns {
-			if name, _ := column.(string); fields[name].Type == "" {
-				t.Errorf("%s shows %v, which is not mapped", o.ID, column)
-			}
+			name, _ := column.(string)
+			assert.True(t, fields[name].Type != "", o.ID, "shows", column, "which is not mapped")
 		}
 	}
 }

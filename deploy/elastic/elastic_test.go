@@ -98,9 +98,7 @@ func mapping(t testing.TB, file string) map[string]field {
 	var add func(prefix string, properties map[string]field)
 	add = func(prefix string, properties map[string]field) {
 		for name, f := range properties {
-			if (f.Type == "") == (f.Properties == nil) {
-				t.Errorf("%s: %s%s is neither a field nor an object", file, prefix, name)
-			}
+			assert.True(t, (f.Type == "") != (f.Properties == nil), file, prefix, name, "is neither a field nor an object")
 			if f.Type != "" {
 				fields[prefix+name] = f
 			}
@@ -141,9 +139,8 @@ func TestOpenSearchHasTheFieldsOfElasticsearch(t *testing.T) {
 func TestEveryKeywordIsBounded(t *testing.T) {
 	for path, f := range mapping(t, "elasticsearch/component.json") {
 		const most = 32766 / 3 // bytes of a term, by those of a UTF-16 code unit
-		if bounded := f.IgnoreAbove > 0 && f.IgnoreAbove < most; (f.Type == "keyword" || f.Type == "flattened") && !bounded {
-			t.Errorf("%s has no ignore_above", path)
-		}
+		bounded := f.IgnoreAbove > 0 && f.IgnoreAbove < most
+		assert.True(t, f.Type != "keyword" && f.Type != "flattened" || bounded, path, "has no ignore_above")
 	}
 }
 
@@ -167,9 +164,7 @@ func TestEveryFieldOfADocumentIsMapped(t *testing.T) {
 				walk(event, path, element)
 			}
 		default:
-			if !mapped || f.Type == "flattened" {
-				t.Errorf("%s: %s is %v, and mapped as %q", event, path, value, f.Type)
-			}
+			assert.True(t, mapped && f.Type != "flattened", event, path, value, "and mapped as", f.Type)
 		}
 	}
 	for _, kind := range append(presettest.Events(t), records(t)...) {
@@ -257,9 +252,7 @@ func TestReadmeNamesEveryFile(t *testing.T) {
 	readme := require.Value(os.ReadFile("README.md"))(t)
 	for _, pattern := range []string{"*/*.json", "*.ndjson"} {
 		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %v", pattern, err)
-		}
+		require.True(t, err == nil && len(files) != 0, pattern, err)
 		for _, file := range files {
 			assert.True(t, bytes.Contains(readme, []byte(file)), file, "is not in the README")
 		}

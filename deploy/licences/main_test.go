@@ -39,9 +39,8 @@ func TestAModuleWithoutALicenceIsAnError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := module{Path: "example.com/m", Version: "v1.0.0", Dir: t.TempDir()}
 			require.NoError(t, os.WriteFile(filepath.Join(m.Dir, c.file), []byte("text"), 0o600))
-			if err := m.print(io.Discard); (err == nil) != c.ok {
-				t.Errorf("error %v", err)
-			}
+			err := m.print(io.Discard)
+			assert.Equal(t, err == nil, c.ok, err)
 		})
 	}
 }

@@ -75,9 +75,7 @@ func startNATS(t *testing.T) string {
 	t.Helper()
 	s := loopback.NATS(t, nil)
 	js := loopback.JetStream(t, s)
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{"ndr.tickets"}}); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{"ndr.tickets"}}))(t)
 	return s.ClientURL()
 }
 

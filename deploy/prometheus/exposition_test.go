@@ -39,9 +39,7 @@ func scrape(t *testing.T) (metrics map[string]metric, text string) {
 		if len(missing) == 0 {
 			return metrics, text
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the bridge does not expose %q", missing)
-		}
+		require.True(t, time.Now().Before(deadline), "the bridge does not expose", missing)
 	}
 }
 
@@ -133,9 +131,7 @@ func metricsOfMembers(t *testing.T) map[string]metric {
 		close(descriptions)
 		for one := range descriptions {
 			parts := description.FindStringSubmatch(one.String())
-			if parts == nil {
-				t.Fatalf("cannot read %s", one)
-			}
+			require.True(t, parts != nil, "cannot read", one)
 			m := metric{kind: kind, help: parts[2]}
 			if parts[3] != "" {
 				m.labels = strings.Split(parts[3], ",")
@@ -143,9 +139,7 @@ func metricsOfMembers(t *testing.T) map[string]metric {
 			metrics[parts[1]] = m
 		}
 	}
-	if len(metrics) == 0 {
-		t.Fatal("a member has no metrics of its own")
-	}
+	require.True(t, len(metrics) != 0, "a member has no metrics of its own")
 	return metrics
 }
 

@@ -136,9 +136,7 @@ func TestEveryMetricIsUsedAndEveryNameExists(t *testing.T) {
 			used[base(s[1], metrics)] = true
 		}
 		for _, name := range recording.FindAllString(expr, -1) {
-			if !slices.ContainsFunc(all, func(r rule) bool { return r.Record == name }) {
-				t.Errorf("%s: nothing records %s", where, name)
-			}
+			assert.True(t, slices.ContainsFunc(all, func(r rule) bool { return r.Record == name }), where, "nothing records", name)
 		}
 	}
 	for _, r := range all {
@@ -171,16 +169,10 @@ func TestEveryPanelIsDescribed(t *testing.T) {
 		if p.Type == "row" {
 			continue
 		}
-		if p.Description == "" || p.FieldConfig.Defaults.Unit == "" {
-			t.Errorf("the panel %s has no description or no unit", p.Title)
-		}
-		if len(p.Targets) == 0 {
-			t.Errorf("the panel %s has no query", p.Title)
-		}
+		assert.True(t, p.Description != "" && p.FieldConfig.Defaults.Unit != "", "the panel", p.Title, "has no description or no unit")
+		assert.True(t, len(p.Targets) != 0, "the panel", p.Title, "has no query")
 		for _, target := range p.Targets {
-			if target.LegendFormat == "" {
-				t.Errorf("the panel %s has no legend for %s", p.Title, target.Expr)
-			}
+			assert.True(t, target.LegendFormat != "", "the panel", p.Title, "has no legend for", target.Expr)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -19,9 +20,7 @@ func TestTheReferenceOfMetricsIsCurrent(t *testing.T) {
 	if os.Getenv("UPDATE") != "" {
 		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
 	}
-	if read(t, path) != want {
-		t.Errorf("%s is stale: run make reference", path)
-	}
+	assert.Equal(t, read(t, path), want, path, "is stale: run make reference")
 }
 
 // reference returns the contents of docs/metrics.md.

@@ -50,18 +50,13 @@ func TestEveryAlertIsDocumentedAndTested(t *testing.T) {
 			continue
 		}
 		alerts = append(alerts, r.Alert)
-		if s := r.Labels["severity"]; s != "critical" && s != "warning" {
-			t.Errorf("%s has the severity %q", r.Alert, s)
-		}
-		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
-			t.Errorf("%s has no summary or no description", r.Alert)
-		}
+		s := r.Labels["severity"]
+		assert.True(t, s == "critical" || s == "warning", r.Alert, "has the severity", s)
+		assert.True(t, r.Annotations["summary"] != "" && r.Annotations["description"] != "", r.Alert, "has no summary or no description")
 		assert.Equal(t, r.Annotations["runbook_url"], book+"#"+strings.ToLower(r.Alert), r.Alert, "has the run book at")
 		assert.Contains(t, tests, `alertname="`+r.Alert+`"`, "no test in rules_test.yaml expects", r.Alert, "to fire")
 	}
-	if !slices.Equal(alerts, sections) {
-		t.Errorf("the run book has the sections\n%q\nand the alerts are\n%q", sections, alerts)
-	}
+	assert.EqualSlices(t, alerts, sections, "the run book has the sections", "and the alerts are")
 }
 
 // TestEveryFailureOfAClusterHasAnAlert binds the table of failures in docs/cluster.md to the alerts:
@@ -74,19 +69,13 @@ func TestEveryFailureOfAClusterHasAnAlert(t *testing.T) {
 	var used []string
 	for i, row := range strings.Split(table, "\n")[2:] {
 		alerts := named.FindAllStringSubmatch(row, -1)
-		if len(alerts) == 0 {
-			t.Errorf("row %d names no alert: %s", i+1, row)
-		}
+		assert.True(t, len(alerts) != 0, "row", i+1, "names no alert", row)
 		for _, a := range alerts {
 			used = append(used, a[1])
-			if a[2] != strings.ToLower(a[1]) || !slices.ContainsFunc(all, func(r rule) bool { return r.Alert == a[1] }) {
-				t.Errorf("row %d names %s, which is no alert", i+1, a[0])
-			}
+			assert.True(t, a[2] == strings.ToLower(a[1]) && slices.ContainsFunc(all, func(r rule) bool { return r.Alert == a[1] }), i+1, a)
 		}
 	}
 	for _, r := range all {
-		if strings.Contains(r.Alert, "Cluster") && !slices.Contains(used, r.Alert) {
-			t.Errorf("no row names %s", r.Alert)
-		}
+		assert.True(t, !strings.Contains(r.Alert, "Cluster") || slices.Contains(used, r.Alert), "no row names", r.Alert)
 	}
 }

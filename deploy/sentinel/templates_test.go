@@ -79,9 +79,7 @@ func rule(t *testing.T) (resource, map[string][]column) {
 		switch path.Base(r.Type) {
 		case "tables":
 			tables[r.Properties.Schema.Name] = r.Properties.Schema.Columns
-			if !strings.HasSuffix(r.Name, "'/"+r.Properties.Schema.Name+"')]") {
-				t.Errorf("the table %s has the schema of %s", r.Name, r.Properties.Schema.Name)
-			}
+			assert.True(t, strings.HasSuffix(r.Name, "'/"+r.Properties.Schema.Name+"')]"), "the table", r.Name, "has the schema of", r.Properties.Schema.Name)
 		case "dataCollectionRules":
 			found = r
 		}
@@ -95,26 +93,20 @@ func rule(t *testing.T) (resource, map[string][]column) {
 func TestTemplatesUseWhatTheyDefine(t *testing.T) {
 	for _, name := range []string{"azuredeploy.json", "analyticsrule.json"} {
 		parsed := read(t, name)
-		if parsed.Schema != "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#" || parsed.ContentVersion == "" {
-			t.Errorf("%s is not a template for a resource group", name)
-		}
+		assert.True(t, parsed.Schema == "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#" && parsed.ContentVersion != "", name)
 		for kind, defined := range map[string]map[string]json.RawMessage{"parameters": parsed.Parameters, "variables": parsed.Variables} {
 			used := make(map[string]bool)
 			for _, m := range regexp.MustCompile(kind+`\('(\w+)'\)`).FindAllStringSubmatch(parsed.text, -1) {
 				used[m[1]] = true
 			}
-			if got, want := slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(defined)); !slices.Equal(got, want) {
-				t.Errorf("%s uses the %s %v and defines %v", name, kind, got, want)
-			}
+			got, want := slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(defined))
+			assert.EqualSlices(t, got, want, name, "uses the", kind, "and defines")
 		}
 		for _, r := range parsed.Resources {
-			if _, err := time.Parse(time.DateOnly, r.APIVersion); err != nil {
-				t.Errorf("%s: %s has the version %q", name, r.Type, r.APIVersion)
-			}
+			_, err := time.Parse(time.DateOnly, r.APIVersion)
+			assert.NoError(t, err, name, r.Type, "has the version", r.APIVersion)
 			for _, text := range append(r.DependsOn, r.Name) {
-				if strings.Count(text, "(") != strings.Count(text, ")") || !strings.HasPrefix(text, "[") || !strings.HasSuffix(text, "]") {
-					t.Errorf("%s: %q is not an expression", name, text)
-				}
+				assert.True(t, strings.Count(text, "(") == strings.Count(text, ")") && strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]"), name, text)
 			}
 		}
 	}
@@ -170,9 +162,7 @@ func TestStreamsDeclareWhatEventsCarry(t *testing.T) {
 		members = nil
 		require.NoError(t, json.Unmarshal(kind.Event.Structured(), &members))
 		for name, value := range members {
-			if typeOf(t, name, value) != want[name] {
-				t.Errorf("%s: %s is not of type %q", kind.Name, name, want[name])
-			}
+			assert.Equal(t, typeOf(t, name, value), want[name], kind.Name, name, "is not of type")
 		}
 	}
 }
@@ -192,9 +182,7 @@ func TestStreamsAreThoseOfThePreset(t *testing.T) {
 			t.Errorf("a flow from %v to %v", flow.Streams, flow.Destinations)
 		}
 		table, _ := strings.CutPrefix(flow.OutputStream, "Custom-")
-		if tables[table] == nil || flow.Streams[0]+"_CL" != flow.OutputStream {
-			t.Errorf("a flow from %v to %s", flow.Streams, flow.OutputStream)
-		}
+		assert.True(t, tables[table] != nil && flow.Streams[0]+"_CL" == flow.OutputStream, "a flow from", flow.Streams, "to", flow.OutputStream)
 		flows[flow.Streams[0]] = true
 	}
 	declared := slices.Sorted(maps.Keys(r.Properties.StreamDeclarations))
@@ -218,13 +206,9 @@ func TestTransformationsFillTheirTables(t *testing.T) {
 		}
 		for _, c := range tables[strings.TrimPrefix(flow.OutputStream, "Custom-")] {
 			want = append(want, c.Name)
-			if c.Description == "" || slices.Contains(reserved, strings.ToLower(c.Name)) || len(c.Name) > 45 {
-				t.Errorf("%s: the column %+v", flow.OutputStream, c)
-			}
+			assert.True(t, c.Description != "" && !slices.Contains(reserved, strings.ToLower(c.Name)) && len(c.Name) <= 45, flow.OutputStream, "the column", c)
 		}
-		if !slices.Equal(made, want) || want[0] != "TimeGenerated" {
-			t.Errorf("%s: the transformation makes %v, and the table has %v", flow.OutputStream, made, want)
-		}
+		assert.True(t, slices.Equal(made, want) && want[0] == "TimeGenerated", flow.OutputStream, "the transformation makes", made, "and the table", want)
 	}
 }
 
@@ -247,9 +231,7 @@ func TestTransformationsReadWhatEventsHold(t *testing.T) {
 		for _, path := range regexp.MustCompile(`\bdata((\.\w+|\['\w+'\])+)`).FindAllString(flow.TransformKQL, -1) {
 			path = strings.NewReplacer("['", ".", "']", "").Replace(path)
 			checked++
-			if !held[streams[flow.Streams[0]]+" "+path] {
-				t.Errorf("%s: no event has %s", flow.Streams[0], path)
-			}
+			assert.True(t, held[streams[flow.Streams[0]]+" "+path], flow.Streams[0], "no event", path)
 		}
 	}
 	assert.True(t, checked >= 25, "only", checked, "paths")
@@ -276,17 +258,11 @@ func TestTheAnalyticsRuleStaysWithinTheLimitsOfSentinel(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, e := range p.EntityMappings {
 		seen[e.EntityType] = true
-		if len(e.FieldMappings) != 1 || e.FieldMappings[0].Identifier != identifiers[e.EntityType] {
-			t.Errorf("%s by %+v", e.EntityType, e.FieldMappings)
-		}
+		assert.True(t, len(e.FieldMappings) == 1 && e.FieldMappings[0].Identifier == identifiers[e.EntityType], e.EntityType, "by", e.FieldMappings)
 	}
-	if len(seen) != len(identifiers) {
-		t.Errorf("entities: %v", seen)
-	}
+	assert.Equal(t, len(seen), len(identifiers), "entities", seen)
 	for _, name := range p.IncidentConfiguration.GroupingConfiguration.GroupByCustomDetails {
-		if p.CustomDetails[name] == "" {
-			t.Errorf("incidents are grouped by %s, which is no custom detail", name)
-		}
+		assert.True(t, p.CustomDetails[name] != "", "incidents are grouped by", name, "which is no custom detail")
 	}
 }
 

@@ -43,16 +43,13 @@ func readConf(t testing.TB, name string) conf {
 		}
 		if line[0] == '[' && line[len(line)-1] == ']' {
 			stanza = line[1 : len(line)-1]
-			if _, twice := c[stanza]; twice {
-				t.Fatalf("%s:%d: [%s] comes twice", name, number+1, stanza)
-			}
+			_, twice := c[stanza]
+			require.True(t, !twice, name, number+1, "[", stanza, "] comes twice")
 			c[stanza] = nil
 			continue
 		}
 		key, value, found := strings.Cut(line, " = ")
-		if !found || c.get(stanza, key) != "" {
-			t.Fatalf("%s:%d: %s is no setting, or comes twice", name, number+1, line)
-		}
+		require.True(t, found && c.get(stanza, key) == "", name, number+1, line, "is no setting, or comes twice")
 		c[stanza] = append(c[stanza], setting{key, value})
 	}
 	return c
@@ -75,9 +72,7 @@ func readAddon(t testing.TB) *addon {
 	pattern := func(text string) {
 		t.Helper()
 		r, err := regexp.Compile(text)
-		if err != nil || text == "" {
-			t.Fatalf("pattern %q: %v", text, err)
-		}
+		require.True(t, err == nil && text != "", "pattern", text, err)
 		a.patterns[text] = r
 	}
 	for stanza, settings := range a.props {

@@ -237,22 +237,14 @@ func (a *addon) check(t *testing.T, d document) (fields, []string) {
 	require.NoError(t, err, d.name)
 	without, tagsWithout, err := a.search(d.raw, d.sourceType, false)
 	require.NoError(t, err, d.name)
-	if !slices.Equal(tags, tagsWithout) {
-		t.Errorf("%s: tags %q, but %q if null is no text", d.name, tags, tagsWithout)
-	}
+	assert.EqualSlices(t, tags, tagsWithout, d.name, "tags", "if null is no text")
 	found := modelsOf(tags)
 	for _, name := range found {
 		for field, pattern := range models[name].fields {
-			if !slices.Equal(f[field], without[field]) {
-				t.Errorf("%s: %s is %q, but %q if null is no text", d.name, field, f[field], without[field])
-			}
-			if len(f[field]) == 0 {
-				t.Errorf("%s: %s is missing for %s", d.name, field, name)
-			}
+			assert.EqualSlices(t, f[field], without[field], d.name, field, "if null is no text")
+			assert.True(t, len(f[field]) != 0, d.name, field, "is missing for", name)
 			for _, v := range f[field] {
-				if v == "null" || !pattern.MatchString(v) {
-					t.Errorf("%s: %s is %q, which %s does not allow", d.name, field, v, name)
-				}
+				assert.True(t, v != "null" && pattern.MatchString(v), d.name, field, v, "which", name, "does not allow")
 			}
 		}
 	}
@@ -318,9 +310,8 @@ func TestDocumentsOfAnAppliance(t *testing.T) {
 		require.NoError(t, err)
 		e, err := encoder.Detection(d, transform.Observation{Recorded: now})
 		f := check(e, err)
-		if severity := e.SeverityWord(); !slices.Equal(f["severity"], []string{severity}) {
-			t.Errorf("severity %q of %s, which is %s elsewhere", f["severity"], e.ID, severity)
-		}
+		severity := e.SeverityWord()
+		assert.EqualSlices(t, f["severity"], []string{severity}, "severity", e.ID, "which", severity, "elsewhere")
 	}
 	for _, entry := range hq.AuditHistory() {
 		parsed := require.Value(transform.ParseAuditEntry(entry.JSON, false))(t)
@@ -330,9 +321,7 @@ func TestDocumentsOfAnAppliance(t *testing.T) {
 		check(encoder.Record("all", transform.ParseRecord(r.JSON, false), now))
 	}
 	for name := range models {
-		if counts[name] == 0 {
-			t.Errorf("no document belongs to %s: %v", name, counts)
-		}
+		assert.True(t, counts[name] != 0, "no document belongs to", name, counts)
 	}
 }
 
@@ -367,14 +356,11 @@ func TestEveryTagIsOfAnEventTypeAndTheReverse(t *testing.T) {
 	a := readAddon(t)
 	for stanza := range a.tags {
 		name, of := strings.CutPrefix(stanza, "eventtype=")
-		if _, found := a.eventtypes[name]; !of || !found {
-			t.Errorf("[%s] in tags.conf is of no event type", stanza)
-		}
+		_, found := a.eventtypes[name]
+		assert.True(t, of && found, "[", stanza, "] in tags.conf is of no event type")
 	}
 	for name := range a.eventtypes {
-		if len(a.tags["eventtype="+name]) == 0 {
-			t.Errorf("event type %s has no tags", name)
-		}
+		assert.True(t, len(a.tags["eventtype="+name]) != 0, "event type", name, "has no tags")
 	}
 }
 

@@ -18,9 +18,8 @@ func TestTheReadmeHasAConfigurationThatLoadsAndEveryEventType(t *testing.T) {
 	file := strings.Replace(blocks[0][1], "key_file: /run/secrets/hec", "key: secret", 1) +
 		"\n   appliances: [{name: hq, url: \"https://sensor.example\", api_key: k}]\n"
 	config := require.Value(configs.Parse("README.md", []byte(file), nil))(t)
-	if s := config.Sinks[0]; s.Webhook.Preset != "splunk_hec" || s.Webhook.SourceType != "" || s.Format != "cloudevents" {
-		t.Errorf("the add-on does not read what sink %+v sends", s)
-	}
+	s := config.Sinks[0]
+	assert.True(t, s.Webhook.Preset == "splunk_hec" && s.Webhook.SourceType == "" && s.Format == "cloudevents", "the add-on does not read what sink", s, "sends")
 	for name := range readConf(t, "default/eventtypes.conf") {
 		assert.Contains(t, string(text), "`"+name+"`", "it does not have event type", name)
 	}

@@ -52,9 +52,7 @@ func TestAnswers(t *testing.T) {
 				Token: c.token, NotReady: func() []string { return c.notReady }, Metrics: registry,
 			})
 			answer, body := send(t, c.method, server.URL+c.path, "", "Authorization", c.authorization, "Host", c.host)
-			if answer.StatusCode != c.status || !strings.Contains(body, c.body) {
-				t.Errorf("%d %s; want %d with %q", answer.StatusCode, body, c.status, c.body)
-			}
+			assert.True(t, answer.StatusCode == c.status && strings.Contains(body, c.body), answer.StatusCode, body, c.status, c.body)
 			assert.NotContains(t, body, "s3cret", "the answer holds the token")
 			if answer.StatusCode >= 400 {
 				checkProblem(t, answer, body, c.status, c.body)

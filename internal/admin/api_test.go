@@ -84,13 +84,10 @@ func checkProblem(t *testing.T, answer *http.Response, body string, status int, 
 		Title, Detail string
 		Status        int
 	}
-	if err := json.Unmarshal([]byte(body), &p); err != nil || p.Title == "" || p.Detail == "" || p.Status != answer.StatusCode {
-		t.Errorf("%s is not a problem document (%v)", body, err)
-	}
+	err := json.Unmarshal([]byte(body), &p)
+	assert.True(t, err == nil && p.Title != "" && p.Detail != "" && p.Status == answer.StatusCode, body, "is not a problem document", err)
 	assert.Equal(t, answer.Header.Get("Content-Type"), "application/problem+json", "content type")
-	if answer.StatusCode != status || !strings.Contains(p.Detail, detail) {
-		t.Errorf("%d %q; want %d with %q", answer.StatusCode, p.Detail, status, detail)
-	}
+	assert.True(t, answer.StatusCode == status && strings.Contains(p.Detail, detail), answer.StatusCode, p.Detail, status, detail)
 }
 
 func TestEveryEndpointRequiresTheToken(t *testing.T) {
@@ -99,9 +96,7 @@ func TestEveryEndpointRequiresTheToken(t *testing.T) {
 	for _, e := range endpoints {
 		for _, got := range []string{"", "other"} {
 			answer, body := request(t, e.method, server.URL+e.path, `{"all":true}`, got)
-			if answer.StatusCode != http.StatusUnauthorized || answer.Header.Get("WWW-Authenticate") == "" {
-				t.Errorf("%s %s with token %q: %d %s", e.method, e.path, got, answer.StatusCode, body)
-			}
+			assert.True(t, answer.StatusCode == http.StatusUnauthorized && answer.Header.Get("WWW-Authenticate") != "", e.method, e.path, got, answer.StatusCode, body)
 		}
 	}
 }
@@ -187,9 +182,7 @@ func TestRefusedRequests(t *testing.T) {
 			_, server := serve(t, bridge)
 			answer, body := request(t, c.method, server.URL+c.path, c.body, token)
 			checkProblem(t, answer, body, c.status, c.detail)
-			if c.status == http.StatusMethodNotAllowed && answer.Header.Get("Allow") == "" {
-				t.Error("the Allow header is missing")
-			}
+			assert.True(t, c.status != http.StatusMethodNotAllowed || answer.Header.Get("Allow") != "", "the Allow header is missing")
 			deadLetters := require.Value(bridge.store.Dead(t.Context(), lake, "", 10))(t)
 			assert.Equal(t, len(deadLetters), 1, "dead letters are left")
 		})
@@ -212,9 +205,7 @@ func TestABodyOfUnknownLength(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+token)
 			answer := require.Value(http.DefaultClient.Do(r))(t)
 			defer answer.Body.Close()
-			if answer.StatusCode != c.status {
-				t.Errorf("%s, want %d", answer.Status, c.status)
-			}
+			assert.Equal(t, answer.StatusCode, c.status, answer.Status)
 		})
 	}
 }

@@ -36,9 +36,7 @@ func TestTheTokenForReadingChangesNothing(t *testing.T) {
 			}
 			answer, body := request(t, e.method, server.URL+e.path, `{"all": true}`, readToken)
 			if e.method == http.MethodGet {
-				if answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusUnauthorized {
-					t.Errorf("%d %s", answer.StatusCode, body)
-				}
+				assert.True(t, answer.StatusCode != http.StatusForbidden && answer.StatusCode != http.StatusUnauthorized, answer.StatusCode, body)
 				return
 			}
 			checkProblem(t, answer, body, http.StatusForbidden, "the token of admin.read_token can only read: this requires the token of admin.token or admin.token_file")
@@ -46,9 +44,8 @@ func TestTheTokenForReadingChangesNothing(t *testing.T) {
 	}
 	assert.Empty(t, c.changes, "it changed")
 	t.Run("the metrics can be read", func(t *testing.T) {
-		if answer, body := request(t, http.MethodGet, server.URL+"/metrics", "", readToken); answer.StatusCode != http.StatusOK {
-			t.Errorf("%d %s", answer.StatusCode, body)
-		}
+		answer, body := request(t, http.MethodGet, server.URL+"/metrics", "", readToken)
+		assert.Equal(t, answer.StatusCode, http.StatusOK, body)
 	})
 	for _, test := range []struct {
 		name, token string
@@ -135,9 +132,7 @@ func TestTheInterfaceOverTLS(t *testing.T) {
 				if err == nil {
 					_ = answer.Body.Close()
 				}
-				if err == nil || !strings.Contains(err.Error(), test.detail) {
-					t.Fatalf("the error is %v, want %q", err, test.detail)
-				}
+				require.True(t, err != nil && strings.Contains(err.Error(), test.detail), "the error", err, test.detail)
 				return
 			}
 			require.NoError(t, err)
@@ -146,9 +141,8 @@ func TestTheInterfaceOverTLS(t *testing.T) {
 			assert.Equal(t, answer.ProtoMajor, 1, answer.Proto, answer.Status)
 			if test.detail != "" {
 				var problem struct{ Detail string }
-				if err := json.NewDecoder(answer.Body).Decode(&problem); err != nil || !strings.Contains(problem.Detail, test.detail) {
-					t.Errorf("%q (%v), want %q", problem.Detail, err, test.detail)
-				}
+				err := json.NewDecoder(answer.Body).Decode(&problem)
+				assert.True(t, err == nil && strings.Contains(problem.Detail, test.detail), problem.Detail, err, test.detail)
 			}
 		})
 	}
@@ -219,9 +213,8 @@ func TestUnusableCertificatesAreErrors(t *testing.T) {
 		{"a key for authorities", admin.TLS{CertFile: certFile, KeyFile: keyFile, ClientCAFile: keyFile}, "contains no PEM certificate"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if _, err := test.files.Server(slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("the error is %v, want %q", err, test.want)
-			}
+			_, err := test.files.Server(slog.New(slog.DiscardHandler))
+			assert.True(t, err != nil && strings.Contains(err.Error(), test.want), "the error", err, test.want)
 		})
 	}
 }
@@ -239,7 +232,6 @@ func TestSilentConnectionsOverTLSAreClosed(t *testing.T) {
 	client := require.Value(admin.NewOwnClient(address, token, files))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, err := client.Status(ctx); err != nil {
-		t.Error(err)
-	}
+	_, err := client.Status(ctx)
+	assert.NoError(t, err)
 }

@@ -30,15 +30,12 @@ func TestBackupIsAUsableState(t *testing.T) {
 	require.NoError(t, err)
 	defer store.Close()
 	stats, err := store.Stats(t.Context())
-	if err != nil || stats.Events != 50 || stats.Sinks["lake"].Cursor != 50 || stats.DeadLetters[lake].Count != 3 {
-		t.Errorf("the copy holds %+v (%v)", stats, err)
-	}
+	assert.True(t, err == nil && stats.Events == 50 && stats.Sinks["lake"].Cursor == 50 && stats.DeadLetters[lake].Count == 3, "the copy holds", stats, err)
 
 	answer, _ := request(t, http.MethodPost, server.URL+"/api/v1/backup", "", token)
 	assert.Equal(t, answer.Header.Get("Content-Type"), "application/octet-stream", "content type")
-	if got := answer.Header.Get("Content-Disposition"); !strings.HasPrefix(got, "attachment; filename=") {
-		t.Errorf("content disposition %q", got)
-	}
+	got := answer.Header.Get("Content-Disposition")
+	assert.True(t, strings.HasPrefix(got, "attachment; filename="), "content disposition", got)
 }
 
 func TestTruncatedBackupIsAnError(t *testing.T) {
@@ -50,9 +47,8 @@ func TestTruncatedBackupIsAnError(t *testing.T) {
 				return errors.Join(err, errors.New("the disk failed"))
 			}
 			client, _ := serve(t, c)
-			if err := client.Backup(t.Context(), io.Discard); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("%v, want an early EOF", err)
-			}
+			err := client.Backup(t.Context(), io.Discard)
+			assert.True(t, errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF), err, "want an early EOF")
 		})
 	}
 	t.Run("a backup that cannot start returns the reason", func(t *testing.T) {

@@ -18,9 +18,8 @@ import (
 
 func TestNewClientRejectsInvalidAddresses(t *testing.T) {
 	for _, address := range []string{"http://operator:s3cret@127.0.0.1:9600", "", "127.0.0.1:9600", "ftp://127.0.0.1", "http://", "http://%"} {
-		if _, err := admin.NewClient(address, ""); err == nil || !strings.Contains(err.Error(), "such as http://127.0.0.1:9600") {
-			t.Errorf("%q: %v", address, err)
-		}
+		_, err := admin.NewClient(address, "")
+		assert.True(t, err != nil && strings.Contains(err.Error(), "such as http://127.0.0.1:9600"), address, err)
 	}
 }
 
@@ -53,13 +52,11 @@ func TestClientHistory(t *testing.T) {
 	const want = `{"step_seconds":15,"until":"1970-01-01T00:00:01Z","journal":{"bytes":[null,7]},` +
 		`"streams":[{"appliance":"hq","stream":"detections","events_per_second":[null,0],"lag_seconds":[null,1.5]}],` +
 		`"sinks":[{"sink":"lake","events_per_second":[null,null],"lag_events":[null,1152921504606846976],"lag_seconds":[2,null]}]}`
-	if _, body := request(t, "GET", server.URL+"/api/v1/history", "", token); strings.TrimSpace(body) != want {
-		t.Errorf("%s, want %s", body, want)
-	}
+	_, body := request(t, "GET", server.URL+"/api/v1/history", "", token)
+	assert.Equal(t, strings.TrimSpace(body), want, body)
 	c.err = admin.ErrNotRunning
-	if _, err := admin.API.GetHistory.Call(t.Context(), client, admin.None{}); err == nil || err.Error() != admin.ErrNotRunning.Error() {
-		t.Errorf("%v, want that the bridge does not run", err)
-	}
+	_, err := admin.API.GetHistory.Call(t.Context(), client, admin.None{})
+	assert.True(t, err != nil && err.Error() == admin.ErrNotRunning.Error(), err, "want that the bridge does not run")
 }
 
 func TestClientDelivery(t *testing.T) {
@@ -69,18 +66,14 @@ func TestClientDelivery(t *testing.T) {
 	c.deliver(t, 0)
 	ctx := t.Context()
 
-	if n, err := admin.API.ReplayEvents.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(4, 0)}}); n.Events != 7 || err != nil {
-		t.Errorf("%d events are replayed (%v), want the 7 from the fourth on", n, err)
-	}
-	if n, err := admin.API.ReplayEvents.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(11, 0)}}); n.Events != 0 || err != nil {
-		t.Errorf("%d events are replayed (%v), want none: the last is older", n, err)
-	}
-	if n, err := admin.API.ReplayEvents.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(4, 0), Until: time.Unix(6, 0), DryRun: true}}); n.Events != 2 || err != nil {
-		t.Errorf("%d events would be replayed (%v), want the fourth and the fifth", n, err)
-	}
-	if _, err := admin.API.ReplayEvents.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(4, 0), Until: time.Unix(4, 0)}}); err == nil || !strings.Contains(err.Error(), "until must be after since") {
-		t.Errorf("%v of an empty period", err)
-	}
+	n, err := admin.API.ReplayEvents.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(4, 0)}})
+	assert.True(t, n.Events == 7 && err == nil, n, "events are replayed", err, "want the 7 from the fourth on")
+	n, err = admin.API.ReplayEvents.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(11, 0)}})
+	assert.True(t, n.Events == 0 && err == nil, n, "events are replayed", err, "want none: the last is older")
+	n, err = admin.API.ReplayEvents.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(4, 0), Until: time.Unix(6, 0), DryRun: true}})
+	assert.True(t, n.Events == 2 && err == nil, n, "events would be replayed", err, "want the fourth and the fifth")
+	_, err = admin.API.ReplayEvents.Call(ctx, client, admin.ReplayRequest{OfSink: admin.OfSink{Sink: "lake"}, Replay: admin.Replay{Since: time.Unix(4, 0), Until: time.Unix(4, 0)}})
+	assert.True(t, err != nil && strings.Contains(err.Error(), "until must be after since"), err, "of an empty period")
 	paused := func() bool {
 		stats := require.Value(c.store.Stats(ctx))(t)
 		return !stats.Sinks["lake"].PausedSince.IsZero()
@@ -92,9 +85,7 @@ func TestClientDelivery(t *testing.T) {
 		t.Errorf("paused %t (%v), want false", paused(), err)
 	}
 	for _, err := range []error{admin.API.PauseSink.Do(ctx, client, admin.OfSink{Sink: "a/../b"}), admin.API.ResumeSink.Do(ctx, client, admin.OfSink{Sink: ".."})} {
-		if !errors.Is(err, admin.ErrUnknown) || !strings.Contains(err.Error(), "sink/") {
-			t.Errorf("%v, want that the sink is unknown", err)
-		}
+		assert.True(t, errors.Is(err, admin.ErrUnknown) && strings.Contains(err.Error(), "sink/"), err, "want that the sink is unknown")
 	}
 }
 
@@ -105,29 +96,23 @@ func TestClientReload(t *testing.T) {
 	c.reload.Changes = want
 	assert.DeepEqual(t, require.Value(client.Reload(t.Context()))(t).Changes, want)
 	c.reload.Changes = nil
-	if _, body := request(t, http.MethodPost, server.URL+"/api/v1/reload", "", token); strings.TrimSpace(body) != `{"changes":[]}` {
-		t.Errorf("without a change: %s", body)
-	}
+	_, body := request(t, http.MethodPost, server.URL+"/api/v1/reload", "", token)
+	assert.Equal(t, strings.TrimSpace(body), `{"changes":[]}`, "without a change", body)
 	c.err = errors.New("sinks[0]: name is missing")
-	if _, err := client.Reload(t.Context()); err == nil || err.Error() != c.err.Error() || !errors.Is(err, admin.ErrConfiguration) {
-		t.Errorf("%v, want %v, which is an error of the configuration", err, c.err)
-	}
+	_, err := client.Reload(t.Context())
+	assert.True(t, err != nil && err.Error() == c.err.Error() && errors.Is(err, admin.ErrConfiguration), err, c.err, "which is an error of the configuration")
 	c.err = admin.ErrBusy
-	if _, err := client.Reload(t.Context()); err == nil || errors.Is(err, admin.ErrConfiguration) {
-		t.Errorf("%v, want one that is not of the configuration", err)
-	}
+	_, err = client.Reload(t.Context())
+	assert.True(t, err != nil && !errors.Is(err, admin.ErrConfiguration), err, "want one that is not of the configuration")
 }
 
 func TestClientRewindAndVerify(t *testing.T) {
 	c := newControl(t)
 	client, _ := serve(t, c)
 	to := time.Unix(5, 7).UTC()
-	if err := admin.API.Rewind.Do(t.Context(), client, admin.RewindRequest{Appliance: detections.Appliance, Stream: detections.Stream, To: to}); err != nil || !c.rewoundTo.Equal(to) {
-		t.Errorf("rewound to %s (%v), want %s", c.rewoundTo, err, to)
-	}
-	if err := admin.API.Rewind.Do(t.Context(), client, admin.RewindRequest{Appliance: "branch", Stream: "audit", To: to}); !errors.Is(err, admin.ErrUnknown) {
-		t.Errorf("%v, want ErrUnknown", err)
-	}
+	err := admin.API.Rewind.Do(t.Context(), client, admin.RewindRequest{Appliance: detections.Appliance, Stream: detections.Stream, To: to})
+	assert.True(t, err == nil && c.rewoundTo.Equal(to), "rewound to", c.rewoundTo, err, to)
+	assert.ErrorIs(t, admin.API.Rewind.Do(t.Context(), client, admin.RewindRequest{Appliance: "branch", Stream: "audit", To: to}), admin.ErrUnknown)
 
 	difference := poller.Difference{Kind: poller.DiffMissing, Stream: "detections", ID: "25769804127"}
 	verification := poller.Verification{Stream: "detections", Since: to, Compared: 3, Differences: map[string]int{poller.DiffMissing: 1}}
@@ -156,14 +141,10 @@ func TestClientRewindAndVerify(t *testing.T) {
 				Progress: func(_ string, n int, _ time.Time) { compared = n },
 				Found:    func(d poller.Difference) { found = append(found, d) },
 			})
-			if message(err) != test.want && (test.want == "" || !strings.Contains(message(err), test.want)) {
-				t.Errorf("error %v, want %q", err, test.want)
-			}
+			assert.True(t, message(err) == test.want || test.want != "" && strings.Contains(message(err), test.want), err, test.want)
 			assert.Equal(t, compared, 3, "compared")
 			assert.DeepEqual(t, found, []poller.Difference{difference}, "found")
-			if !test.broken && !reflect.DeepEqual(got, []poller.Verification{verification}) {
-				t.Errorf("%+v, want %+v", got, verification)
-			}
+			assert.True(t, test.broken || reflect.DeepEqual(got, []poller.Verification{verification}), got, verification)
 		})
 	}
 }
@@ -194,9 +175,8 @@ func TestClientReportsForeignResponses(t *testing.T) {
 			}))
 			defer server.Close()
 			client := require.Value(admin.NewClient(server.URL, token))(t)
-			if _, err := client.Status(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), token) {
-				t.Errorf("%v, want %q", err, c.want)
-			}
+			_, err := client.Status(t.Context())
+			assert.True(t, err != nil && strings.Contains(err.Error(), c.want) && !strings.Contains(err.Error(), token), err, c.want)
 		})
 	}
 	t.Run("nobody", func(t *testing.T) {

@@ -62,15 +62,12 @@ func TestClientCluster(t *testing.T) {
 	assert.NoError(t, err)
 	assert.DeepEqual(t, got, twoMembers)
 	status, err := client.Status(t.Context())
-	if err != nil || status.Cluster == nil || !reflect.DeepEqual(*status.Cluster, twoMembers) {
-		t.Errorf("the status has the cluster %+v (%v), want %+v", status.Cluster, err, twoMembers)
-	}
+	assert.True(t, err == nil && status.Cluster != nil && reflect.DeepEqual(*status.Cluster, twoMembers), "the status has the cluster", status.Cluster, err, twoMembers)
 	const want = `{"name":"prod","id":"7e1f","generation":2,"member":"a","owner":"a","lease_seconds":5.5,"log_bytes":12,"snapshot":"1970-01-01T00:00:03Z","members":[` +
 		`{"member":"a","version":"1.2.3","since":"1970-01-01T00:00:01Z","url":"https://a.example:9600","state":"owning","config":"same","generation":2,"offset":30,"behind":0,"ready":true},` +
 		`{"member":"b","version":"1.2.3","state":"away","config":"differs","generation":2,"offset":23,"behind":7,"ready":false,"error":"no space left"}]}`
-	if _, body := request(t, "GET", server.URL+"/api/v1/cluster", "", token); strings.TrimSpace(body) != want {
-		t.Errorf("%s, want %s", body, want)
-	}
+	_, body := request(t, "GET", server.URL+"/api/v1/cluster", "", token)
+	assert.Equal(t, strings.TrimSpace(body), want, body)
 }
 
 func TestClientHandover(t *testing.T) {
@@ -95,14 +92,11 @@ func TestClientRecover(t *testing.T) {
 		checkProblem(t, answer, text, http.StatusBadRequest, "name the member with whose copy")
 	}
 	answer, _ := request(t, "POST", server.URL+"/api/v1/cluster/recover", `{"from":"b"}`, "")
-	if answer.StatusCode != http.StatusUnauthorized {
-		t.Errorf("without the token: %s", answer.Status)
-	}
+	assert.Equal(t, answer.StatusCode, http.StatusUnauthorized, "without the token", answer.Status)
 	assert.DeepEqual(t, c.recoveries, []admin.Recovery{want}, "want", want, "once")
 	c.err = fmt.Errorf("%w member %q", admin.ErrUnknown, "z")
-	if err := admin.API.RecoverCluster.Do(t.Context(), client, admin.Recovery{From: "z"}); !errors.Is(err, admin.ErrUnknown) || !strings.Contains(err.Error(), `"z"`) {
-		t.Errorf("%v, want that the member is unknown", err)
-	}
+	err := admin.API.RecoverCluster.Do(t.Context(), client, admin.Recovery{From: "z"})
+	assert.True(t, errors.Is(err, admin.ErrUnknown) && strings.Contains(err.Error(), `"z"`), err, "want that the member is unknown")
 	c.err = errors.New("member a owns it")
 	answer, text := request(t, "POST", server.URL+"/api/v1/cluster/recover", `{"from":"b"}`, token)
 	checkProblem(t, answer, text, http.StatusConflict, "member a owns it")
@@ -116,9 +110,8 @@ func TestABridgeWithoutAClusterHasNone(t *testing.T) {
 		answer, body := request(t, e.method, server.URL+e.path, e.body, token)
 		checkProblem(t, answer, body, http.StatusNotFound, "not a member of a cluster")
 	}
-	if _, body := request(t, "GET", server.URL+"/api/v1/status", "", token); strings.Contains(body, "cluster") {
-		t.Errorf("the status has a cluster: %s", body)
-	}
+	_, body := request(t, "GET", server.URL+"/api/v1/status", "", token)
+	assert.NotContains(t, body, "cluster", "the status has a cluster")
 }
 
 func TestAMemberWithoutThePipelineIsUnavailable(t *testing.T) {
@@ -126,7 +119,6 @@ func TestAMemberWithoutThePipelineIsUnavailable(t *testing.T) {
 	answer, body := request(t, http.MethodGet, server.URL+"/api/v1/history", "", token)
 	checkProblem(t, answer, body, http.StatusServiceUnavailable, "this member does not own the log of the cluster")
 	assert.Equal(t, answer.Header.Get("Retry-After"), "5", "Retry-After")
-	if _, err := client.Status(t.Context()); !errors.Is(err, admin.ErrUnavailable) {
-		t.Errorf("%v, want ErrUnavailable", err)
-	}
+	_, err := client.Status(t.Context())
+	assert.ErrorIs(t, err, admin.ErrUnavailable)
 }

@@ -60,9 +60,8 @@ func newControl(t testing.TB) *control {
 	}
 	var err error
 	limits := checkpoint.Limits{Retain: 100 * 365 * 24 * time.Hour} // the events date from 1970
-	if c.store, err = checkpoint.Open(c.path, checkpoint.Options{Limits: limits}); err != nil {
-		t.Fatal(err)
-	}
+	c.store, err = checkpoint.Open(c.path, checkpoint.Options{Limits: limits})
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, c.store.Close())
 	})
@@ -77,9 +76,8 @@ func (c *control) journal(t testing.TB, count int, fill string) {
 	stats, err := c.store.Stats(t.Context())
 	require.NoError(t, err)
 	commit := checkpoint.Commit{Source: detections}
-	if commit.Expect, err = c.store.Position(t.Context(), detections); err != nil {
-		t.Fatal(err)
-	}
+	commit.Expect, err = c.store.Position(t.Context(), detections)
+	require.NoError(t, err)
 	for n := int(stats.Last) + 1; n <= int(stats.Last)+count; n++ {
 		commit.Events = append(commit.Events, event(t, n, fill))
 		commit.Position = []byte(strconv.Itoa(n))

@@ -29,25 +29,22 @@ func TestDeadLettersAreGrouped(t *testing.T) {
 	}}
 	assert.NoError(t, err)
 	assert.DeepEqual(t, got, want)
-	if got, err := admin.API.GroupDeadLetters.Call(t.Context(), client, admin.GroupsRequest{OfDead: ofLake}); err != nil || len(got.Groups) != 1 || got.Groups[0].Sink != "lake" || got.Groups[0].Reason != "422 <no>" {
-		t.Errorf("%+v (%v)", got, err)
-	}
+	got, err = admin.API.GroupDeadLetters.Call(t.Context(), client, admin.GroupsRequest{OfDead: ofLake})
+	assert.True(t, err == nil && len(got.Groups) == 1 && got.Groups[0].Sink == "lake" && got.Groups[0].Reason == "422 <no>", got, err)
 	for _, test := range []struct {
 		owner      admin.OfDead
 		key, title string
 	}{{ofLake, checkpoint.DeadKey(1), "Port scan"}, {ofDNS, "a", "x"}, {ofDNS, "b", ""}} {
 		d, err := admin.API.GetDeadLetter.Call(t.Context(), c.client(), admin.OfDeadLetter{OfDead: test.owner, Key: test.key})
-		if got := d.Title; err != nil || got != test.title {
-			t.Errorf("%s has the title %q (%v), want %q", test.key, got, err, test.title)
-		}
+		got := d.Title
+		assert.True(t, err == nil && got == test.title, test.key, "has the title", got, err, test.title)
 	}
 	for query, status := range map[string]int{
 		"": 200, "?sink=lake": 200, "?appliance=hq&stream=records/dns": 200, "?sink=none": 404,
 		"?appliance=hq": 400, "?stream=audit": 400, "?sink=lake&stream=audit": 400,
 	} {
-		if answer, body := request(t, http.MethodGet, server.URL+"/api/v1/dead"+query, "", token); answer.StatusCode != status {
-			t.Errorf("%q: %s %s, want %d", query, answer.Status, body, status)
-		}
+		answer, body := request(t, http.MethodGet, server.URL+"/api/v1/dead"+query, "", token)
+		assert.Equal(t, answer.StatusCode, status, query, answer.Status, body)
 	}
 }
 
@@ -64,10 +61,7 @@ func TestDeadLettersBeyondTheGroups(t *testing.T) {
 		}
 	}
 	got := grouping.Groups()
-	if len(got.Groups) != 500 || got.Total != 2100 || got.Ungrouped != 600 {
-		t.Errorf("%d groups, %d of %d in none", len(got.Groups), got.Ungrouped, got.Total)
-	}
-	if key := got.Groups[0].Key; !strings.HasSuffix(key, " 2") {
-		t.Errorf("example %q, want the newest", key)
-	}
+	assert.True(t, len(got.Groups) == 500 && got.Total == 2100 && got.Ungrouped == 600, len(got.Groups), "groups", got.Ungrouped, got.Total, "in none")
+	key := got.Groups[0].Key
+	assert.True(t, strings.HasSuffix(key, " 2"), "example", key, "want the newest")
 }

@@ -48,9 +48,7 @@ func TestDeadLettersAreListed(t *testing.T) {
 
 	t.Run("with their attributes and without their bodies", func(t *testing.T) {
 		page := list(t, sink)
-		if len(page.DeadLetters) != 5 || page.Next != nil {
-			t.Fatalf("%d dead letters, next %v; want all 5", len(page.DeadLetters), page.Next)
-		}
+		require.True(t, len(page.DeadLetters) == 5 && page.Next == nil, len(page.DeadLetters), "dead letters, next", page.Next, "want all 5")
 		want := map[string]any{
 			"key": checkpoint.DeadKey(1), "class": "rejected", "reason": "422 <no>", "reason_kind": "422 <no>", "time": "1970-01-01T00:16:40Z",
 			"bytes": float64(len(event(t, 1, `{"title":"<script>"}`).Structured())), "event_id": "1",
@@ -74,21 +72,18 @@ func TestDeadLettersAreListed(t *testing.T) {
 		assert.Equal(t, pages, 2, "pages that have another")
 	})
 	t.Run("the last page has no next", func(t *testing.T) {
-		if page := list(t, sink+"?limit=5"); len(page.DeadLetters) != 5 || page.Next != nil {
-			t.Errorf("%d dead letters, next %v", len(page.DeadLetters), page.Next)
-		}
+		page := list(t, sink+"?limit=5")
+		assert.True(t, len(page.DeadLetters) == 5 && page.Next == nil, len(page.DeadLetters), "dead letters, next", page.Next)
 	})
 	t.Run("of a stream", func(t *testing.T) {
 		page := list(t, source+"?stream=records/dns&bodies=true")
 		require.Equal(t, len(page.DeadLetters), 2, "dead letters")
-		if got := page.DeadLetters[1]["body_base64"]; got != base64.StdEncoding.EncodeToString([]byte(`{"n":`)) || page.DeadLetters[1]["event_id"] != nil {
-			t.Errorf("a body that is not JSON is %v", page.DeadLetters[1])
-		}
+		got := page.DeadLetters[1]["body_base64"]
+		assert.True(t, got == base64.StdEncoding.EncodeToString([]byte(`{"n":`)) && page.DeadLetters[1]["event_id"] == nil, "a body that is not JSON", page.DeadLetters)
 	})
 	t.Run("of a stream without any", func(t *testing.T) {
-		if page := list(t, source+"?stream=detections"); len(page.DeadLetters) != 0 {
-			t.Errorf("%v", page.DeadLetters)
-		}
+		page := list(t, source+"?stream=detections")
+		assert.Equal(t, len(page.DeadLetters), 0, page.DeadLetters)
 	})
 	t.Run("one with its body, with its numbers unchanged", func(t *testing.T) {
 		_, body := request(t, http.MethodGet, source+"/a%2Fb%3Fc?stream=records/dns", "", token)
@@ -102,12 +97,9 @@ func TestPageOfLargeDeadLettersIsLimited(t *testing.T) {
 	c.deliver(t, 4)
 	_, server := serve(t, c)
 	page := list(t, server.URL+"/api/v1/sinks/lake/dead?bodies=true")
-	if len(page.DeadLetters) != 2 || page.Next == nil {
-		t.Errorf("%d dead letters, next %v; want 2 and another page", len(page.DeadLetters), page.Next)
-	}
-	if page := list(t, server.URL+"/api/v1/sinks/lake/dead"); len(page.DeadLetters) != 4 {
-		t.Errorf("%d dead letters without their bodies, want 4", len(page.DeadLetters))
-	}
+	assert.True(t, len(page.DeadLetters) == 2 && page.Next != nil, len(page.DeadLetters), "dead letters, next", page.Next, "want 2 and another page")
+	page = list(t, server.URL+"/api/v1/sinks/lake/dead")
+	assert.Equal(t, len(page.DeadLetters), 4, "dead letters without their bodies")
 }
 
 func TestDeadLettersAreRequeuedAndDropped(t *testing.T) {
@@ -148,25 +140,22 @@ func TestDeadLettersAreRequeuedAndDropped(t *testing.T) {
 			assert.NoError(t, err)
 			stats := require.Value(c.store.Stats(t.Context()))(t)
 			assert.Equal(t, stats.DeadLetters[lake].Count, uint64(test.left), "are left", test.left)
-			if queued := stats.Sinks["lake"].Queued; test.requeue && queued != uint64(test.n) {
-				t.Errorf("%d are queued, want %d", queued, test.n)
-			}
+			queued := stats.Sinks["lake"].Queued
+			assert.True(t, !test.requeue || queued == uint64(test.n), queued, "are queued, want", test.n)
 		})
 	}
 	t.Run("drop those of a stream", func(t *testing.T) {
 		c := newControl(t)
 		c.sourceDead(t, dns, checkpoint.DeadLetter{Key: "a"}, checkpoint.DeadLetter{Key: "b"})
 		client, _ := serve(t, c)
-		if n, err := admin.API.DropDeadLetters.Call(t.Context(), client, admin.Selection{OfDead: ofDNS, Keys: []string{"b"}}); n.N != 1 || err != nil {
-			t.Errorf("%d (%v), want 1", n, err)
-		}
+		n, err := admin.API.DropDeadLetters.Call(t.Context(), client, admin.Selection{OfDead: ofDNS, Keys: []string{"b"}})
+		assert.True(t, n.N == 1 && err == nil, n, err, "want 1")
 	})
 	t.Run("an invalid owner", func(t *testing.T) {
 		client, _ := serve(t, newControl(t))
 		for _, owner := range []admin.OfDead{{}, {Appliance: "hq"}} {
-			if _, err := admin.API.DropDeadLetters.Call(t.Context(), client, admin.Selection{OfDead: owner, All: true}); err == nil || !strings.Contains(err.Error(), "stream is missing") {
-				t.Errorf("%v: %v", owner, err)
-			}
+			_, err := admin.API.DropDeadLetters.Call(t.Context(), client, admin.Selection{OfDead: owner, All: true})
+			assert.True(t, err != nil && strings.Contains(err.Error(), "stream is missing"), owner, err)
 		}
 	})
 }
@@ -194,25 +183,19 @@ func TestDeadLettersAreUnchanged(t *testing.T) {
 		c.sourceDead(t, dns, want...)
 		slices.SortFunc(want, func(a, b checkpoint.DeadLetter) int { return strings.Compare(a.Key, b.Key) })
 		got, err := admin.API.ListDeadLetters.Call(t.Context(), client, admin.DeadRequest{OfDead: ofDNS, Limit: 10, Bodies: true})
-		if err != nil || len(got.DeadLetters) != len(want) {
-			r.Fatalf("%d dead letters (%v), want %d", len(got.DeadLetters), err, len(want))
-		}
+		require.True(r, err == nil && len(got.DeadLetters) == len(want), len(got.DeadLetters), "dead letters", err, len(want))
 		for i, deadLetter := range got.DeadLetters {
 			one, err := admin.API.GetDeadLetter.Call(t.Context(), client, admin.OfDeadLetter{OfDead: ofDNS, Key: want[i].Key})
-			if err != nil || !reflect.DeepEqual(one, deadLetter) {
-				r.Fatalf("shown %v (%v), listed %v", one, err, deadLetter)
-			}
+			require.True(r, err == nil && reflect.DeepEqual(one, deadLetter), "shown", one, err, "listed", deadLetter)
 			var compact bytes.Buffer
 			if json.Compact(&compact, want[i].Body) == nil {
 				want[i].Body = compact.Bytes()
 			}
-			if body := slices.Concat(deadLetter.Body, deadLetter.BodyBase64); !bytes.Equal(body, want[i].Body) {
-				r.Errorf("body %q, want %q", body, want[i].Body)
-			}
+			body := slices.Concat(deadLetter.Body, deadLetter.BodyBase64)
+			assert.True(r, bytes.Equal(body, want[i].Body), "body", string(body), string(want[i].Body))
 			shown := checkpoint.DeadLetter{Key: deadLetter.Key, Class: deadLetter.Class, Reason: deadLetter.Reason, Time: deadLetter.Time}
-			if want[i].Body = nil; !reflect.DeepEqual(shown, want[i]) {
-				r.Errorf("%+v, want %+v", shown, want[i])
-			}
+			want[i].Body = nil
+			assert.DeepEqual(r, shown, want[i])
 		}
 	})
 }

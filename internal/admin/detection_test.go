@@ -2,7 +2,6 @@ package admin_test
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"reflect"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 )
 
 func TestDetection(t *testing.T) {
@@ -26,17 +26,13 @@ func TestDetection(t *testing.T) {
 		SearchedSince: at, WholeJournal: true, Commands: []admin.TicketCommand{},
 	}
 	got, err := admin.API.GetDetection.Call(t.Context(), client, admin.DetectionRequest{Appliance: "hq", ID: id})
-	if err != nil || !reflect.DeepEqual(got, c.detection) || got.ID != id {
-		t.Errorf("%+v (%v), want %+v", got, err, c.detection)
-	}
-	if _, err := admin.API.GetDetection.Call(t.Context(), client, admin.DetectionRequest{Appliance: "h/q", ID: id}); !errors.Is(err, admin.ErrUnknown) {
-		t.Errorf("%v, want ErrUnknown", err)
-	}
+	assert.True(t, err == nil && reflect.DeepEqual(got, c.detection) && got.ID == id, got, err, c.detection)
+	_, err = admin.API.GetDetection.Call(t.Context(), client, admin.DetectionRequest{Appliance: "h/q", ID: id})
+	assert.ErrorIs(t, err, admin.ErrUnknown)
 	t.Run("lists are never null", func(t *testing.T) {
 		c.detection = admin.Detection{}
-		if _, body := request(t, http.MethodGet, server.URL+"/api/v1/appliances/hq/detections/1", "", token); !strings.Contains(body, `"versions":[]`) || !strings.Contains(body, `"commands":[]`) {
-			t.Error(body)
-		}
+		_, body := request(t, http.MethodGet, server.URL+"/api/v1/appliances/hq/detections/1", "", token)
+		assert.True(t, strings.Contains(body, `"versions":[]`) && strings.Contains(body, `"commands":[]`), body)
 	})
 	for _, id := range []string{"x", "-1", "1.5", "99999999999999999999"} {
 		t.Run(id+" is refused", func(t *testing.T) {

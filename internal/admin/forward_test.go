@@ -107,9 +107,8 @@ func TestAMemberForwardsToTheOwner(t *testing.T) {
 			if got.Header.Get("Authorization") != "Bearer "+token || got.Header.Get("X-Request-Id") != "17" || got.Header.Get("Ndr-Forwarded-By") != "b" {
 				t.Errorf("the owner got %v", got.Header)
 			}
-			if servers := answer.Header.Values("Server"); answer.StatusCode == http.StatusForbidden || !slices.Equal(servers, []string{"ndrbridge"}) {
-				t.Errorf("%d, Server %q: %s", answer.StatusCode, servers, text)
-			}
+			servers := answer.Header.Values("Server")
+			assert.True(t, answer.StatusCode != http.StatusForbidden && slices.Equal(servers, []string{"ndrbridge"}), answer.StatusCode, "Server", servers, text)
 		})
 	}
 	for _, path := range []string{"/", "/page/main.js", "/healthz", "/readyz", "/metrics", "/api/v1/openapi.json"} {
@@ -148,9 +147,8 @@ func TestAMemberForwardsNothingUnauthorized(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			answer, body := send(t, test.method, server.URL+test.path, "", "Authorization", test.authorization)
-			if asked := own.asked(); answer.StatusCode != test.status || len(asked) > 0 {
-				t.Errorf("%d %s, and the owner got %d requests", answer.StatusCode, body, len(asked))
-			}
+			asked := own.asked()
+			assert.True(t, answer.StatusCode == test.status && len(asked) == 0, answer.StatusCode, body, "and the owner", len(asked), "requests")
 		})
 	}
 	t.Run("and the owner checks the token, too", func(t *testing.T) {
@@ -219,9 +217,8 @@ func TestARequestThatCannotBeForwarded(t *testing.T) {
 	t.Run("at the owner itself is carried out", func(t *testing.T) {
 		o := handler(newControl(t))
 		o.Owner = func() (string, bool, string) { return "", true, "" }
-		if answer, body := send(t, http.MethodGet, newServer(t, o).URL+"/api/v1/status", "", "Authorization", "Bearer "+token, "Ndr-Forwarded-By", "b"); answer.StatusCode != http.StatusOK {
-			t.Errorf("%d %s", answer.StatusCode, body)
-		}
+		answer, body := send(t, http.MethodGet, newServer(t, o).URL+"/api/v1/status", "", "Authorization", "Bearer "+token, "Ndr-Forwarded-By", "b")
+		assert.Equal(t, answer.StatusCode, http.StatusOK, body)
 	})
 }
 
@@ -241,9 +238,8 @@ func TestStreamsAreForwarded(t *testing.T) {
 			}
 			return nil
 		})
-		if want := []string{"4", "5", "6"}; !errors.Is(err, io.EOF) || !slices.Equal(got, want) {
-			t.Errorf("%v (%v), want %v", got, err, want)
-		}
+		want := []string{"4", "5", "6"}
+		assert.True(t, errors.Is(err, io.EOF) && slices.Equal(got, want), got, err, want)
 	})
 	t.Run("a copy of the state is complete", func(t *testing.T) {
 		var copied, direct bytes.Buffer
@@ -282,9 +278,8 @@ func TestWebhooksAreForwarded(t *testing.T) {
 		if got := accepted(t, answer, text); len(got.Commands) != 1 || answer.Header.Get("Location") != "/api/v1/tickets/1" {
 			t.Errorf("%+v at %s", got, answer.Header.Get("Location"))
 		}
-		if commands := c.commands(t); len(commands) != 1 || commands[0].Subject != "SEC-1" {
-			t.Errorf("the owner stored %+v", commands)
-		}
+		commands := c.commands(t)
+		assert.True(t, len(commands) == 1 && commands[0].Subject == "SEC-1", "the owner stored", commands)
 	})
 	t.Run("with a token", func(t *testing.T) {
 		answer, text := request(t, http.MethodPost, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "SEC-2", "status": "closed"}`, token)
@@ -294,13 +289,10 @@ func TestWebhooksAreForwarded(t *testing.T) {
 		own.asked()
 		for range 150 {
 			answer, _ := send(t, http.MethodPost, url, body, "X-Hub-Signature", "sha256="+strings.Repeat("0", 64))
-			if answer.StatusCode != http.StatusUnauthorized && answer.StatusCode != http.StatusTooManyRequests {
-				t.Fatal(answer.Status)
-			}
+			require.True(t, answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusTooManyRequests, answer.Status)
 		}
-		if n := len(own.asked()); n > 0 {
-			t.Errorf("the owner got %d requests", n)
-		}
+		n := len(own.asked())
+		assert.True(t, n <= 0, "the owner", n, "requests")
 		answer, text := send(t, http.MethodPost, own.URL+"/api/v1/tickets/jira", body, "X-Hub-Signature", signature(body))
 		accepted(t, answer, text)
 	})
@@ -358,9 +350,7 @@ func TestMembersForwardOverTLS(t *testing.T) {
 			o := optionsOfStandby(at(test.url))
 			o.TLS = test.files
 			answer, body := request(t, http.MethodGet, newServer(t, o).URL+"/api/v1/status", "", token)
-			if answer.StatusCode != test.status || !strings.Contains(body, test.detail) {
-				t.Errorf("%d %s, want %d with %q", answer.StatusCode, body, test.status, test.detail)
-			}
+			assert.True(t, answer.StatusCode == test.status && strings.Contains(body, test.detail), answer.StatusCode, body, test.status, test.detail)
 		})
 	}
 }
@@ -386,7 +376,6 @@ func TestForwardedRequestsAreLimited(t *testing.T) {
 	}
 	answer, body := request(t, http.MethodGet, server.URL+"/api/v1/status", "", token)
 	checkProblem(t, answer, body, http.StatusServiceUnavailable, "too many requests are being forwarded")
-	if answer, body := request(t, http.MethodGet, server.URL+"/api/v1/cluster", "", token); answer.StatusCode != http.StatusOK {
-		t.Errorf("%d %s", answer.StatusCode, body)
-	}
+	answer, body = request(t, http.MethodGet, server.URL+"/api/v1/cluster", "", token)
+	assert.Equal(t, answer.StatusCode, http.StatusOK, body)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -46,9 +47,7 @@ func TestGuessesAreSlowedDownCountedAndLogged(t *testing.T) {
 					r, answer := entrance.ask(guess), httptest.NewRecorder()
 					r.RemoteAddr = address
 					handler.ServeHTTP(answer, r)
-					if answer.Code == http.StatusTooManyRequests && answer.Header().Get("Retry-After") == "" {
-						t.Error("no Retry-After")
-					}
+					assert.True(t, answer.Code != http.StatusTooManyRequests || answer.Header().Get("Retry-After") != "", "no Retry-After")
 					return answer.Code
 				}
 				const guesses, most, attacker = 1500, 100, "[2001:db8::1]:1"
@@ -57,21 +56,15 @@ func TestGuessesAreSlowedDownCountedAndLogged(t *testing.T) {
 					// A host has more than one address of IPv6.
 					count[status(fmt.Sprintf("[2001:db8::%x]:1", n+1), fmt.Sprintf("sha256=%064d", n))]++
 				}
-				if count[http.StatusUnauthorized] != most || count[http.StatusTooManyRequests] != guesses-most {
-					t.Errorf("%v, want %d examined", count, most)
-				}
-				if got := status(attacker, entrance.right); got != http.StatusTooManyRequests {
-					t.Errorf("the right one after too many others: %d, so that the guess is confirmed", got)
-				}
+				assert.True(t, count[http.StatusUnauthorized] == most && count[http.StatusTooManyRequests] == guesses-most, count, most, "examined")
+				assert.Equal(t, status(attacker, entrance.right), http.StatusTooManyRequests, "the right one after too many others", "so that the guess is confirmed")
 				for _, other := range []string{"[2001:db8:0:1::1]:1", "192.0.2.1:1"} {
-					if got := status(other, entrance.right); got == http.StatusUnauthorized || got == http.StatusTooManyRequests {
-						t.Errorf("the right one of %s: %d", other, got)
-					}
+					got := status(other, entrance.right)
+					assert.True(t, got != http.StatusUnauthorized && got != http.StatusTooManyRequests, "the right one of", other, got)
 				}
 				time.Sleep(2 * time.Minute)
-				if got := status(attacker, entrance.right); got == http.StatusUnauthorized || got == http.StatusTooManyRequests {
-					t.Errorf("the right one after a minute: %d", got)
-				}
+				got := status(attacker, entrance.right)
+				assert.True(t, got != http.StatusUnauthorized && got != http.StatusTooManyRequests, "the right one after a minute", got)
 				status(attacker, "wrong") // logs those since the first
 				want := fmt.Sprintf(`
 # HELP ndrbridge_admin_refused_credentials_total Requests to the admin interface with wrong credentials, by result: wrong, or throttled (not examined, because the address had sent too many).
@@ -81,9 +74,7 @@ ndrbridge_admin_refused_credentials_total{result="wrong"} %d
 `, guesses-most+1, most+1)
 				require.NoError(t, testutil.GatherAndCompare(metrics, strings.NewReader(want)))
 				lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-				if len(lines) != 2 || !strings.Contains(lines[1], fmt.Sprintf("secret=%s address=%s requests=%d", entrance.secret, attacker, guesses+1)) {
-					t.Errorf("the log: %s", &log)
-				}
+				assert.True(t, len(lines) == 2 && strings.Contains(lines[1], fmt.Sprintf("secret=%s address=%s requests=%d", entrance.secret, attacker, guesses+1)), &log)
 			})
 		})
 	}

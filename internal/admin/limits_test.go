@@ -3,7 +3,6 @@ package admin_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -107,9 +106,8 @@ func TestBodiesOfUnauthenticatedCallersAreLimited(t *testing.T) {
 		}()
 	}
 	for range callers - most {
-		if line := <-refused; !strings.HasPrefix(line, "HTTP/1.1 503 ") {
-			t.Fatalf("%q, want 503", line)
-		}
+		line := <-refused
+		require.True(t, strings.HasPrefix(line, "HTTP/1.1 503 "), line, "want 503")
 	}
 	t.Run("an authenticated one is read nevertheless", func(t *testing.T) {
 		answer, body := request(t, http.MethodPost, "http://"+address+"/api/v1/sinks/lake/requeue", `{"keys": []}`, token)
@@ -164,9 +162,8 @@ func TestBodiesOfTheBusiestAddressAreCutOffFirst(t *testing.T) {
 			defer conn.Close()
 		}
 		_ = slow.SetReadDeadline(time.Now().Add(time.Second))
-		if n, err := slow.Read(make([]byte, 100)); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("the body of another address was ended: %d bytes, %v", n, err)
-		}
+		n, err := slow.Read(make([]byte, 100))
+		assert.ErrorIs(t, err, os.ErrDeadlineExceeded, "the body of another address was ended", n, "bytes")
 		_ = slow.SetReadDeadline(time.Time{})
 		begun := time.Now()
 		if _, err := slow.Read(make([]byte, 1000)); err != nil || time.Since(begun) > 10*time.Second {
@@ -234,9 +231,8 @@ func TestEventStreamsAreLimited(t *testing.T) {
 	text := "GET /api/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + "\r\n\r\n"
 	for n := range most + 1 {
 		line, err := bufio.NewReader(dial(t, address, text)).ReadString('\n')
-		if want := "HTTP/1.1 200 "; err != nil || n < most && !strings.HasPrefix(line, want) || n == most && !strings.HasPrefix(line, "HTTP/1.1 503 ") {
-			t.Errorf("stream %d: %q (%v)", n+1, line, err)
-		}
+		want := "HTTP/1.1 200 "
+		assert.True(t, err == nil && (n >= most || strings.HasPrefix(line, want)) && (n != most || strings.HasPrefix(line, "HTTP/1.1 503 ")), "stream", n+1, line, err)
 	}
 }
 
@@ -314,9 +310,8 @@ func TestStalledReaderEndsABackup(t *testing.T) {
 				}()
 				begun := time.Now()
 				err := <-ended
-				if took := time.Since(begun); (err == nil) != test.whole || !test.whole && took > time.Minute {
-					t.Errorf("it ended after %s with %v", took, err)
-				}
+				took := time.Since(begun)
+				assert.True(t, (err == nil) == test.whole && (test.whole || took <= time.Minute), "it ended after", took, err)
 				near.Close()
 				server.Close()
 				serving.Wait()

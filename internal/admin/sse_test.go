@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -33,13 +34,10 @@ func TestMessagesAreRead(t *testing.T) {
 			r := bufio.NewReader(strings.NewReader(c.stream))
 			for _, want := range c.want {
 				got, err := readMessage(r)
-				if err != nil || got.id != want.id || got.event != want.event || !bytes.Equal(got.data, want.data) {
-					t.Fatalf("%q (%v), want %q", got, err, want)
-				}
+				require.True(t, err == nil && got.id == want.id && got.event == want.event && bytes.Equal(got.data, want.data), got, err, want)
 			}
-			if got, err := readMessage(r); !errors.Is(err, c.end) {
-				t.Errorf("then %q (%v), want %v", got, err, c.end)
-			}
+			got, err := readMessage(r)
+			assert.ErrorIs(t, err, c.end, "then", got)
 		})
 	}
 }
@@ -55,17 +53,12 @@ func FuzzMessagesRoundTrip(f *testing.F) {
 		r := bufio.NewReader(bytes.NewReader(append(written, keepAlive...)))
 		got := require.Value(readMessage(r))(t)
 		line := strings.NewReplacer("\r", " ", "\n", " ")
-		if want := line.Replace(string(data)); string(got.data) != want {
-			t.Errorf("data %q was read as %q", want, got.data)
-		}
+		assert.Equal(t, string(got.data), line.Replace(string(data)), "data", "was read as")
 		for field, read := range map[string]string{id: got.id, event: got.event} {
-			if read != field && !(read == "" && strings.ContainsAny(field, "\r\n\x00")) {
-				t.Errorf("%q was read as %q", field, read)
-			}
+			assert.True(t, read == field || read == "" && strings.ContainsAny(field, "\r\n\x00"), field, "was read as", read)
 		}
-		if _, err := readMessage(r); !errors.Is(err, io.EOF) {
-			t.Errorf("another message follows (%v)", err)
-		}
+		_, err := readMessage(r)
+		assert.ErrorIs(t, err, io.EOF, "another message follows")
 	})
 }
 
@@ -79,9 +72,7 @@ func FuzzReadMessage(f *testing.F) {
 			if err == nil {
 				continue
 			}
-			if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Fatal(err)
-			}
+			require.True(t, errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF), err)
 			return
 		}
 	})

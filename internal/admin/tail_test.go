@@ -60,9 +60,8 @@ func TestTheEndOfTheJournalIsReported(t *testing.T) {
 		}
 		return nil
 	})
-	if want := []string{"4", "5", "live", "6"}; !errors.Is(err, done) || !slices.Equal(got, want) {
-		t.Errorf("%v (%v), want %v", got, err, want)
-	}
+	want := []string{"4", "5", "live", "6"}
+	assert.True(t, errors.Is(err, done) && slices.Equal(got, want), got, err, want)
 	client, _ = serve(t, newControl(t))
 	assert.ErrorIs(t, client.Tail(t.Context(), admin.From{Live: func() error { return done }}, nil), done)
 }
@@ -157,9 +156,7 @@ func TestTailEnds(t *testing.T) {
 		client, _ := serve(t, c)
 		seen := 0
 		err := client.Tail(t.Context(), admin.From{}, func(transform.Event) error { seen++; return nil })
-		if message(err) != "the state is\ndamaged" || seen != 1 {
-			t.Errorf("after %d events: %v", seen, err)
-		}
+		assert.True(t, message(err) == "the state is\ndamaged" && seen == 1, seen, "events", err)
 	})
 	t.Run("if a client never reads", func(t *testing.T) {
 		c := newControl(t)
@@ -189,9 +186,8 @@ func TestIdleTailSendsKeepAlives(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer "+token)
 		w := httptest.NewRecorder()
 		admin.NewHandler(handler(c)).ServeHTTP(w, r)
-		if want := strings.Repeat(":\n\n", 4); w.Body.String() != want || !w.Flushed {
-			t.Errorf("%q, want a comment at the start and every 15 s", w.Body)
-		}
+		want := strings.Repeat(":\n\n", 4)
+		assert.True(t, w.Body.String() == want && w.Flushed, w.Body, "want a comment at the start and every 15 s")
 	})
 }
 
@@ -205,7 +201,6 @@ func TestTailReportsWhyItFails(t *testing.T) {
 		Status int
 		Detail string
 	}
-	if err := json.Unmarshal([]byte(data), &p); err != nil || p.Status != http.StatusConflict || p.Detail != c.err.Error() {
-		t.Errorf("%s (%v)", body, err)
-	}
+	err := json.Unmarshal([]byte(data), &p)
+	assert.True(t, err == nil && p.Status == http.StatusConflict && p.Detail == c.err.Error(), body, err)
 }

@@ -117,9 +117,8 @@ func TestCommandsAreTakenIn(t *testing.T) {
 	})
 	t.Run("several", func(t *testing.T) {
 		answer, body := send(t, http.MethodPost, server.URL+"/api/v1/tickets", `[{"ticket_id": "A", "status": "new"}, {"ticket_id": "B", "assignee": "ana"}]`, "Authorization", bearer)
-		if a := accepted(t, answer, body); len(a.Commands) != 2 || a.Commands[0].ID >= a.Commands[1].ID || answer.Header.Get("Location") != "" {
-			t.Errorf("%s", body)
-		}
+		a := accepted(t, answer, body)
+		assert.True(t, len(a.Commands) == 2 && a.Commands[0].ID < a.Commands[1].ID && answer.Header.Get("Location") == "", body)
 	})
 	t.Run("a repeated one once", func(t *testing.T) {
 		before := len(c.commands(t))
@@ -127,14 +126,11 @@ func TestCommandsAreTakenIn(t *testing.T) {
 		for again := range 2 {
 			answer, body := send(t, http.MethodPost, server.URL+"/api/v1/tickets", `{"ticket_id": "SEC-2", "status": "new"}`, "Authorization", bearer, "Idempotency-Key", "k1")
 			a := accepted(t, answer, body)
-			if a.Commands[0].Duplicate != (again == 1) {
-				t.Errorf("%s", body)
-			}
+			assert.Equal(t, a.Commands[0].Duplicate, again == 1, body)
 			ids = append(ids, a.Commands[0].ID)
 		}
-		if n := len(c.commands(t)) - before; n != 1 || ids[0] != ids[1] {
-			t.Errorf("%d were stored, ids %v", n, ids)
-		}
+		n := len(c.commands(t)) - before
+		assert.True(t, n == 1 && ids[0] == ids[1], n, "were stored, ids", ids)
 	})
 	t.Run("a webhook signed by Jira, without the token, by any host name, once", func(t *testing.T) {
 		before, body := len(c.commands(t)), issue("done", "ana")
@@ -143,9 +139,7 @@ func TestCommandsAreTakenIn(t *testing.T) {
 			accepted(t, answer, text)
 		}
 		all := c.commands(t)
-		if len(all)-before != 1 || string(all[len(all)-1].Body) != `{"ticket_id":"SEC-1","appliance":"hq","status":"closed"}` {
-			t.Errorf("%d were stored, the last %s", len(all)-before, all[len(all)-1].Body)
-		}
+		assert.True(t, len(all)-before == 1 && string(all[len(all)-1].Body) == `{"ticket_id":"SEC-1","appliance":"hq","status":"closed"}`, len(all)-before, all)
 	})
 	t.Run("a webhook repeated with another identifier once", func(t *testing.T) {
 		before, body := len(c.commands(t)), strings.Replace(issue("done", "ana"), "SEC-1", "SEC-3", 1)
@@ -168,9 +162,8 @@ func TestCommandsAreTakenIn(t *testing.T) {
 	t.Run("changes of the bridge's own account are ignored", func(t *testing.T) {
 		before, body := len(c.commands(t)), issue("done", "bridge")
 		answer, text := send(t, http.MethodPost, server.URL+"/api/v1/tickets/jira", body, "X-Hub-Signature", signature(body))
-		if a := accepted(t, answer, text); len(a.Commands) != 0 || !strings.Contains(a.Ignored, "own account") || len(c.commands(t)) != before {
-			t.Errorf("%s", text)
-		}
+		a := accepted(t, answer, text)
+		assert.True(t, len(a.Commands) == 0 && strings.Contains(a.Ignored, "own account") && len(c.commands(t)) == before, text)
 	})
 }
 
@@ -247,12 +240,9 @@ func TestRefusedCommandsAreNotStored(t *testing.T) {
 				Field   string
 				Allowed []string
 			}
-			if err := json.Unmarshal([]byte(body), &p); err != nil || p.Field != c.field || !slices.Equal(p.Allowed, c.allowed) {
-				t.Errorf("%s (%v), want the field %q with %q", body, err, c.field, c.allowed)
-			}
-			if strings.Contains(body, secret) || strings.Contains(body, "/run/x") || strings.Contains(body, signature(c.body)) {
-				t.Errorf("%s reveals a secret", body)
-			}
+			err := json.Unmarshal([]byte(body), &p)
+			assert.True(t, err == nil && p.Field == c.field && slices.Equal(p.Allowed, c.allowed), body, err, "want the field", c.field, c.allowed)
+			assert.True(t, !strings.Contains(body, secret) && !strings.Contains(body, "/run/x") && !strings.Contains(body, signature(c.body)), body, "reveals a secret")
 			assert.Empty(t, state.commands(t), "commands were stored")
 		})
 	}
@@ -334,9 +324,7 @@ func TestClientTicketCommands(t *testing.T) {
 			for _, i := range test.want {
 				ids = append(ids, stored[i].ID)
 			}
-			if err != nil || !slices.EqualFunc(page.Commands, ids, func(c admin.TicketCommand, id uint64) bool { return c.ID == id }) {
-				t.Errorf("%+v (%v), want %v", page, err, ids)
-			}
+			assert.True(t, err == nil && slices.EqualFunc(page.Commands, ids, func(c admin.TicketCommand, id uint64) bool { return c.ID == id }), page, err, ids)
 		})
 	}
 	one, err := admin.API.GetTicketCommand.Call(ctx, client, admin.OfCommand{ID: rejected})
@@ -344,16 +332,13 @@ func TestClientTicketCommands(t *testing.T) {
 		!bytes.Equal(one.Command, put[1].Body) || !one.Accepted.Equal(put[1].Accepted) || one.TicketID != "SEC-0" || one.Appliance != "dc" {
 		t.Errorf("%+v (%v)", one, err)
 	}
-	if zero, err := admin.API.GetTicketCommand.Call(ctx, client, admin.OfCommand{}); !errors.Is(err, admin.ErrUnknown) {
-		t.Errorf("the command 0 is %+v (%v)", zero, err)
-	}
-	if err := admin.API.RetryTicketCommand.Do(ctx, client, admin.OfCommand{ID: stored[0].ID}); err == nil || !strings.Contains(err.Error(), "only a rejected command") {
-		t.Errorf("a pending one is retried: %v", err)
-	}
+	zero, err := admin.API.GetTicketCommand.Call(ctx, client, admin.OfCommand{})
+	assert.ErrorIs(t, err, admin.ErrUnknown, "the command 0", zero)
+	err = admin.API.RetryTicketCommand.Do(ctx, client, admin.OfCommand{ID: stored[0].ID})
+	assert.True(t, err != nil && strings.Contains(err.Error(), "only a rejected command"), "a pending one is retried", err)
 	require.NoError(t, admin.API.RetryTicketCommand.Do(ctx, client, admin.OfCommand{ID: rejected}))
-	if one, err := admin.API.GetTicketCommand.Call(ctx, client, admin.OfCommand{ID: rejected}); err != nil || one.Status != checkpoint.CommandPending {
-		t.Errorf("%+v (%v), want it pending again", one, err)
-	}
+	one, err = admin.API.GetTicketCommand.Call(ctx, client, admin.OfCommand{ID: rejected})
+	assert.True(t, err == nil && one.Status == checkpoint.CommandPending, one, err, "want it pending again")
 	require.NoError(t, admin.API.DropTicketCommand.Do(ctx, client, admin.OfCommand{ID: rejected}))
 	for name, err := range map[string]error{
 		"show": func() error {

@@ -52,29 +52,25 @@ func TestARefusedKeyIsReadAgain(t *testing.T) {
 	expect("a key that was changed is tried at once", 2, 1)
 
 	right = "third"
-	if e := failureOf(t, search(), "second"); !e.Refused() || e.Status != 401 {
-		t.Error(e)
-	}
+	e := failureOf(t, search(), "second")
+	assert.True(t, e.Refused() && e.Status == 401, e)
 	expect("a key that was not changed is not tried again", 1, 1)
 
 	onDisk = "wrong"
-	if e := failureOf(t, search(), "second", "wrong"); !e.Refused() {
-		t.Error(e)
-	}
+	e = failureOf(t, search(), "second", "wrong")
+	assert.True(t, e.Refused(), e)
 	expect("a key is not tried more than twice", 2, 1)
 
 	readErr = errors.New("no such file")
-	if e := failureOf(t, search()); e.Refused() || !errors.Is(e, readErr) || !strings.Contains(e.Error(), "read the API key") {
-		t.Error(e)
-	}
+	e = failureOf(t, search())
+	assert.True(t, !e.Refused() && errors.Is(e, readErr) && strings.Contains(e.Error(), "read the API key"), e)
 	expect("a key that can no longer be read is reported", 1, 1)
 	failureOf(t, search())
 	expect("without a key nothing is sent", 0, 1)
 
 	readErr, onDisk = nil, " \n"
-	if e := failureOf(t, search()); e.Refused() || !strings.Contains(e.Error(), "empty") {
-		t.Error(e)
-	}
+	e = failureOf(t, search())
+	assert.True(t, !e.Refused() && strings.Contains(e.Error(), "empty"), e)
 	expect("with an empty key nothing is sent", 0, 1)
 
 	onDisk = "third"
@@ -98,9 +94,8 @@ func TestAKeyWithALineBreakIsReadAgain(t *testing.T) {
 	})
 	search := func() error { return c.SearchDetections(t.Context(), anySearch, new(Page)) }
 	for range 2 {
-		if e := failureOf(t, search(), "ame"); requests > 0 || !strings.Contains(e.Error(), "line break") {
-			t.Errorf("%d requests: %v", requests, e)
-		}
+		e := failureOf(t, search(), "ame")
+		assert.True(t, requests <= 0 && strings.Contains(e.Error(), "line break"), requests, "requests", e)
 	}
 	onDisk = right
 	assert.NoError(t, search(), "once it is corrected")

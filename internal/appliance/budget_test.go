@@ -47,9 +47,8 @@ func TestPagesOfAnySizeAreReadWithinABudget(t *testing.T) {
 				var page Page
 				page.Bind()
 				for n := range 5 {
-					if err := client.SearchDetections(t.Context(), anySearch, &page); err != nil || len(page.Objects) != 1 {
-						t.Errorf("appliance %d, page %d: %d objects, %v", i, n, len(page.Objects), err)
-					}
+					err := client.SearchDetections(t.Context(), anySearch, &page)
+					assert.True(t, err == nil && len(page.Objects) == 1, "appliance", i, "page", n, len(page.Objects), "objects", err)
 					page.Release()
 				}
 			})
@@ -124,14 +123,11 @@ func TestAPageKeepsNoMemoryOnceItIsReleased(t *testing.T) {
 	var page Page
 	page.Bind()
 	for range 2 {
-		if err := c.SearchDetections(t.Context(), Search{ModTime: 1, Limit: 100}, &page); err != nil || len(page.Objects) != 100 {
-			t.Fatal(len(page.Objects), err)
-		}
+		err := c.SearchDetections(t.Context(), Search{ModTime: 1, Limit: 100}, &page)
+		require.True(t, err == nil && len(page.Objects) == 100, len(page.Objects), err)
 	}
 	page.Release()
-	if page.Objects != nil || page.body != nil {
-		t.Error("it keeps memory")
-	}
+	assert.True(t, page.Objects == nil && page.body == nil, "it keeps memory")
 	b.idle(t)
 }
 
@@ -186,9 +182,8 @@ func TestAppliancesThatDoNotAnswerKeepNoOtherWaiting(t *testing.T) {
 					if c.before != nil {
 						require.NoError(t, ask(dead, page))
 						answer = c.down
-						if err := ask(dead, page); err == nil {
-							t.Fatal("no error")
-						}
+						err := ask(dead, page)
+						require.True(t, err != nil, "no")
 					}
 					answer = c.down
 					all = append(all, func() error { return ask(dead, page) })

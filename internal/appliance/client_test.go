@@ -48,22 +48,15 @@ func newClientOf(t testing.TB, change ...func(*Options)) *Client {
 // failureOf returns err as an *Error, and checks that it is fit to be shown.
 func failureOf(t *testing.T, err error, hidden ...string) *Error {
 	t.Helper()
-	if err == nil {
-		t.Fatal("no error")
-	}
+	require.True(t, err != nil, "no")
 	e, ok := errors.AsType[*Error](err)
 	require.True(t, ok, err, "is not an *Error", err)
 	for _, secret := range append(hidden, testKey) {
-		if strings.Contains(err.Error(), secret) || strings.Contains(e.Excerpt, secret) {
-			t.Errorf("the error holds %q: %v", secret, err)
-		}
+		assert.True(t, !strings.Contains(err.Error(), secret) && !strings.Contains(e.Excerpt, secret), "the error holds", secret, err)
 	}
-	if e.Method == "" || !strings.HasPrefix(e.Path, "/") {
-		t.Errorf("the error does not say what was tried: %#v", e)
-	}
-	if n := len([]rune(e.Excerpt)); n > maxExcerpt {
-		t.Errorf("the excerpt has %d characters", n)
-	}
+	assert.True(t, e.Method != "" && strings.HasPrefix(e.Path, "/"), "the error does not say what was tried", e)
+	n := len([]rune(e.Excerpt))
+	assert.True(t, n <= maxExcerpt, "the excerpt", n, "characters")
 	return e
 }
 
@@ -156,15 +149,12 @@ func TestRequests(t *testing.T) {
 				assert.Equal(t, r.Header.Get("Accept"), "application/json", "Accept")
 				assert.Equal(t, r.Header.Get("Content-Type"), map[bool]string{true: "application/json"}[len(body) > 0], "Content-Type")
 				assert.Equal(t, r.UserAgent(), "ndrbridge", "User-Agent")
-				if _, sent := r.Header["Idempotency-Key"]; sent {
-					t.Error("an idempotency key was sent")
-				}
+				_, sent := r.Header["Idempotency-Key"]
+				assert.False(t, sent, "an idempotency key was sent")
 				io.WriteString(w, test.answer)
 			}, change)
 			require.NoError(t, test.call(c))
-			if got != test.want {
-				t.Errorf("sent\n%+v, want\n%+v", got, test.want)
-			}
+			assert.Equal(t, got, test.want, "sent")
 		})
 	}
 }
@@ -187,14 +177,12 @@ func TestWrongOptionsAreRefused(t *testing.T) {
 		"no client secret":      {URL: "https://sensor.example", OAuth: &OAuth{TokenURL: oauth.TokenURL, ClientID: "id"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := New(o); err == nil || strings.Contains(err.Error(), "hunter2") {
-				t.Error(err)
-			}
+			_, err := New(o)
+			assert.True(t, err != nil && !strings.Contains(err.Error(), "hunter2"), err)
 		})
 	}
-	if _, err := New(Options{URL: "https://sensor.example/", OAuth: oauth}); err != nil {
-		t.Error(err)
-	}
+	_, err := New(Options{URL: "https://sensor.example/", OAuth: oauth})
+	assert.NoError(t, err)
 }
 
 func TestASearchWithoutATimeIsNotSent(t *testing.T) {
@@ -226,15 +214,12 @@ func TestAPageIsUsedAgain(t *testing.T) {
 			assert.Equal(t, string(o.Raw), want[i], "object", i)
 			assert.False(t, o.Repaired, "object", i, "repaired")
 		}
-		if want := time.Date(1994, 11, 6, 8, 49, 37, 0, time.UTC); !page.Date.Equal(want) {
-			t.Errorf("date %s", page.Date)
-		}
+		want := time.Date(1994, 11, 6, 8, 49, 37, 0, time.UTC)
+		assert.True(t, page.Date.Equal(want), "date", page.Date)
 	}
 	body.Store("{}")
 	failureOf(t, c.SearchDetections(t.Context(), anySearch, &page))
-	if len(page.Objects) != 0 || !page.Date.IsZero() {
-		t.Errorf("after an error the page holds %d objects of %s", len(page.Objects), page.Date)
-	}
+	assert.True(t, len(page.Objects) == 0 && page.Date.IsZero(), "after an error the page holds", len(page.Objects), "objects of", page.Date)
 }
 
 func TestTheSizeOfAnswersIsLimited(t *testing.T) {
@@ -353,16 +338,12 @@ func TestTheRateIsLimited(t *testing.T) {
 		for range 5 {
 			require.NoError(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
 		}
-		if want := "[0s 0s 500ms 1s 1.5s]"; fmt.Sprint(at) != want {
-			t.Errorf("sent at %s, want %s", at, want)
-		}
+		assert.Equal(t, fmt.Sprint(at), "[0s 0s 500ms 1s 1.5s]", "sent at", at)
 
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
 		e := failureOf(t, c.SearchDetections(ctx, anySearch, new(Page)))
-		if !errors.Is(e, context.Canceled) || e.Status != 0 {
-			t.Error(e)
-		}
+		assert.True(t, errors.Is(e, context.Canceled) && e.Status == 0, e)
 		assert.Equal(t, time.Since(start), 1600*time.Millisecond, "the wait ended after")
 	})
 }
@@ -387,9 +368,7 @@ func TestTheTimeoutCoversTheBody(t *testing.T) {
 				handler(w, r)
 			}, func(o *Options) { o.Timeout = 30 * time.Millisecond })
 			e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
-			if e.Status != 500 && (!errors.Is(e, context.DeadlineExceeded) || !strings.Contains(e.Error(), "within 30ms")) {
-				t.Error(e)
-			}
+			assert.True(t, e.Status == 500 || errors.Is(e, context.DeadlineExceeded) && strings.Contains(e.Error(), "within 30ms"), e)
 		})
 	}
 }
@@ -415,9 +394,8 @@ func TestAnAnswerThatSwitchesProtocolsHasNoBody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, switched, change)
-			if e := failureOf(t, c.PatchDetection(t.Context(), 7, DetectionChange{})); e.Status != http.StatusSwitchingProtocols {
-				t.Errorf("status %d: %v", e.Status, e)
-			}
+			e := failureOf(t, c.PatchDetection(t.Context(), 7, DetectionChange{}))
+			assert.Equal(t, e.Status, http.StatusSwitchingProtocols, "status", e)
 		})
 	}
 }
@@ -436,7 +414,5 @@ func TestRequestsAreObserved(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	newClientOf(t, observe, func(o *Options) { o.URL = gone.URL }).SearchDetections(t.Context(), anySearch, new(Page))
-	if want := "[200 401 503 canceled connect]"; fmt.Sprint(codes) != want {
-		t.Errorf("observed %s, want %s", codes, want)
-	}
+	assert.Equal(t, fmt.Sprint(codes), "[200 401 503 canceled connect]", "observed", codes)
 }

@@ -65,9 +65,8 @@ func TestTheClockIsCompared(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				got, ok := ask(t, c.answers...)
-				if off := (got - c.want).Abs(); !ok || off > c.within {
-					t.Errorf("%v ahead (%t), want %v within %v", got, ok, c.want, c.within)
-				}
+				off := (got - c.want).Abs()
+				assert.True(t, ok && off <= c.within, got, "ahead", ok, c.want, "within", c.within)
 			})
 		})
 	}
@@ -76,9 +75,8 @@ func TestTheClockIsCompared(t *testing.T) {
 			undated := func(r *http.Request) (*http.Response, error) {
 				return respond(r, 200, http.Header{"Date": {"today"}}, `{"version": "26.3"}`)
 			}
-			if got, ok := ask(t, undated); ok {
-				t.Errorf("%v ahead", got)
-			}
+			got, ok := ask(t, undated)
+			assert.False(t, ok, got, "ahead")
 		})
 	})
 }
@@ -116,9 +114,7 @@ func (d *dating) ask(t testing.TB, c *Client) (off time.Duration, err error) {
 	var page Page
 	asked := time.Now()
 	err = c.SearchDetections(t.Context(), anySearch, &page)
-	if err != nil && !page.Date.IsZero() {
-		t.Errorf("a page that failed is of %s", page.Date)
-	}
+	assert.True(t, err == nil || page.Date.IsZero(), "a page that failed is of", page.Date)
 	return page.Date.Sub(asked.Add(d.ahead)), err
 }
 
@@ -143,17 +139,13 @@ func TestASingleWrongDateIsIgnored(t *testing.T) {
 					c := d.client(t)
 					for range 8 {
 						off, err := d.ask(t, c)
-						if err != nil || off > 0 || off < -2*time.Second {
-							t.Fatalf("the time is off by %s: %v", off, err)
-						}
+						require.True(t, err == nil && off <= 0 && off >= -2*time.Second, "the time is off by", off, err)
 						time.Sleep(10100 * time.Millisecond)
 					}
-					if ahead, ok := c.ClockSkew(); !ok || ahead.Abs() > time.Second {
-						t.Errorf("ahead by %s (%t)", ahead, ok)
-					}
-					if n := c.DisbelievedDates(); n > 1 || n == 0 && at > 6 {
-						t.Errorf("%d answers are counted as disbelieved", n)
-					}
+					ahead, ok := c.ClockSkew()
+					assert.True(t, ok && ahead.Abs() <= time.Second, "ahead by", ahead, ok)
+					n := c.DisbelievedDates()
+					assert.True(t, n <= 1 && (n != 0 || at <= 6), n, "answers are counted as disbelieved")
 				})
 			})
 		}
@@ -165,9 +157,7 @@ func TestOnceTheClockIsKnownAPageCostsOneRequest(t *testing.T) {
 		d := &dating{}
 		c := d.client(t)
 		for i := range 3 {
-			if _, err := d.ask(t, c); err != nil {
-				t.Fatal(err)
-			}
+			require.Value(d.ask(t, c))(t)
 			require.Equal(t, len(d.requests), agreeingDates+i, "requests for", i+1, "pages")
 		}
 		for _, path := range d.requests[1:agreeingDates] {
@@ -194,9 +184,7 @@ func TestAProxyThatIsOftenWrongIsNotTrusted(t *testing.T) {
 		c := d.client(t)
 		for range rapid.IntRange(1, 60).Draw(rt, "polls") {
 			off, err := d.ask(t, c)
-			if err != nil || off > time.Second || off < -2*time.Second {
-				rt.Fatalf("the time is off by %s: %v", off, err)
-			}
+			require.True(rt, err == nil && off <= time.Second && off >= -2*time.Second, "the time is off by", off, err)
 		}
 	})
 }
@@ -212,14 +200,11 @@ func TestAClockThatIsSetIsFollowed(t *testing.T) {
 						reported = append(reported, fmt.Sprint(ahead.Round(10*time.Second), first))
 					}
 					o.DateDisbelieved = func(date, expected time.Time) {
-						if off := date.Sub(expected) - by; off.Abs() > 3*time.Second {
-							t.Errorf("%s is disbelieved, expected was %s", date, expected)
-						}
+						off := date.Sub(expected) - by
+						assert.True(t, off.Abs() <= 3*time.Second, date, "is disbelieved, expected was", expected)
 					}
 				})
-				if _, err := d.ask(t, c); err != nil {
-					t.Fatal(err)
-				}
+				require.Value(d.ask(t, c))(t)
 				d.ahead, d.requests = by, nil
 				for range 3 {
 					require.True(t, require.Value(d.ask(t, c))(t).Abs() <= 2*time.Second, "the time is off by")
@@ -238,14 +223,12 @@ func TestASmallDifferenceBetweenNodesIsTolerated(t *testing.T) {
 		c := d.client(t)
 		for i := range 40 {
 			d.ahead = time.Duration(i%2) * 4 * time.Second
-			if off, err := d.ask(t, c); err != nil || off > 0 || off <= -time.Second {
-				t.Fatalf("answer %d is off by %s: %v", i, off, err)
-			}
+			off, err := d.ask(t, c)
+			require.True(t, err == nil && off <= 0 && off > -time.Second, "answer", i, "is off by", off, err)
 			time.Sleep(1300 * time.Millisecond)
 		}
-		if n := c.DisbelievedDates(); n > 0 {
-			t.Errorf("%d were not believed", n)
-		}
+		n := c.DisbelievedDates()
+		assert.True(t, n <= 0, n, "were not believed")
 	})
 }
 
@@ -268,9 +251,7 @@ func TestATimeThatCannotBeKnownIsAnError(t *testing.T) {
 				c := d.client(t)
 				for range 3 {
 					_, err := d.ask(t, c)
-					if !errors.Is(failureOf(t, err), test.want) {
-						t.Fatal(err)
-					}
+					require.ErrorIs(t, failureOf(t, err), test.want, err)
 					require.True(t, len(d.requests) <= 3*(maxClockRequests+1), len(d.requests), "requests")
 				}
 			})
@@ -280,9 +261,7 @@ func TestATimeThatCannotBeKnownIsAnError(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := &dating{}
 			c := d.client(t)
-			if _, err := d.ask(t, c); err != nil {
-				t.Fatal(err)
-			}
+			require.Value(d.ask(t, c))(t)
 			d.wrong = alternate
 			for n := 0; ; n++ {
 				_, err := d.ask(t, c)
@@ -303,9 +282,8 @@ func TestATimeThatCannotBeKnownIsAnError(t *testing.T) {
 			}
 			return alternate(n)
 		}}
-		if err := d.client(t).SearchDetections(ctx, anySearch, new(Page)); !errors.Is(err, errDatesDisagree) && !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		err := d.client(t).SearchDetections(ctx, anySearch, new(Page))
+		assert.True(t, errors.Is(err, errDatesDisagree) || errors.Is(err, context.Canceled), err)
 	})
 }
 
@@ -313,17 +291,14 @@ func TestAWrongDateCausesNoLongWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &dating{}
 		c := d.client(t)
-		if _, err := d.ask(t, c); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(d.ask(t, c))(t)
 		until := time.Now().Add(30 * time.Second).UTC().Format(http.TimeFormat)
 		c.link.http.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
 			return respond(r, 503, http.Header{"Date": {epoch}, "Retry-After": {until}}, "")
 		})
 		_, err := d.ask(t, c)
-		if e := failureOf(t, err); e.RetryAfter < 29*time.Second || e.RetryAfter > 31*time.Second {
-			t.Errorf("a wait of %s", e.RetryAfter)
-		}
+		e := failureOf(t, err)
+		assert.True(t, e.RetryAfter >= 29*time.Second && e.RetryAfter <= 31*time.Second, "a wait of", e.RetryAfter)
 	})
 }
 
@@ -331,17 +306,14 @@ func TestAClockIsFollowedAfterAnswersThatContradictEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &dating{}
 		c := d.client(t)
-		if _, err := d.ask(t, c); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(d.ask(t, c))(t)
 		d.requests = nil
 		d.wrong = func(n int) string {
 			return time.Now().Add(time.Duration(1+n%3) * time.Hour).UTC().Format(http.TimeFormat)
 		}
 		for range 10 {
-			if _, err := d.ask(t, c); !errors.Is(err, errDatesDisagree) {
-				t.Fatal(err)
-			}
+			_, err := d.ask(t, c)
+			require.ErrorIs(t, err, errDatesDisagree)
 		}
 		assert.Equal(t, c.DisbelievedDates(), uint64(len(d.requests)), "answers are counted as disbelieved, want", len(d.requests))
 		d.wrong, d.ahead, d.requests = nil, 20*time.Hour, nil

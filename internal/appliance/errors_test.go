@@ -64,14 +64,10 @@ func TestUnsuccessfulAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, answer(test.status, "", test.body))
 			e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
-			if e.Status != test.status || e.Excerpt != test.excerpt || e.Refused() != test.refused || e.Throttled() != test.throttled {
-				t.Errorf("%#v", e)
-			}
+			assert.True(t, e.Status == test.status && e.Excerpt == test.excerpt && e.Refused() == test.refused && e.Throttled() == test.throttled, e)
 			assert.Equal(t, e.Method, "POST")
 			assert.Equal(t, e.Path, "/api/v1/detections/search")
-			if !strings.Contains(e.Error(), test.says) {
-				t.Errorf("%q does not say %q", e, test.says)
-			}
+			assert.Contains(t, e.Error(), test.says, e, "does not say")
 			assert.NotContains(t, e.Error(), "secret words", "more than the title of the page", e)
 		})
 	}
@@ -80,17 +76,12 @@ func TestUnsuccessfulAnswers(t *testing.T) {
 func TestAMissingDetection(t *testing.T) {
 	c := newClient(t, answer(404, "application/json", `{"error_message": "Not found"}`))
 	e := failureOf(t, c.Detection(t.Context(), 7, new(Page)))
-	if e.Status != 404 || e.Path != "/api/v1/detections/7" || e.Err != nil {
-		t.Errorf("%#v", e)
-	}
+	assert.True(t, e.Status == 404 && e.Path == "/api/v1/detections/7" && e.Err == nil, e)
 	_, err := c.DetectionModTime(t.Context(), 7)
-	if failureOf(t, err).Status != 404 {
-		t.Error(err)
-	}
+	assert.Equal(t, failureOf(t, err).Status, 404, err)
 	_, err = c.Firmware(t.Context())
-	if e := failureOf(t, err); !strings.Contains(e.Error(), "product") {
-		t.Error(e)
-	}
+	e = failureOf(t, err)
+	assert.Contains(t, e.Error(), "product", e)
 }
 
 func TestAnswersWithTheWrongContent(t *testing.T) {
@@ -136,15 +127,11 @@ func TestAnswersWithTheWrongContent(t *testing.T) {
 			if e.Status != 200 || e.Excerpt != test.excerpt || !strings.Contains(e.Error(), test.says) {
 				t.Errorf("%v (excerpt %q)", e, e.Excerpt)
 			}
-			if e.Refused() || e.Throttled() || len(page.Objects) != 0 {
-				t.Errorf("%#v, %d objects", e, len(page.Objects))
-			}
-			if _, err := c.SearchDetectionIDs(t.Context(), anySearch); err == nil && test.body != "[1]" {
-				t.Error("taken for ids")
-			}
-			if _, err := c.Firmware(t.Context()); err == nil {
-				t.Error("taken for a version")
-			}
+			assert.True(t, !e.Refused() && !e.Throttled() && len(page.Objects) == 0, e, len(page.Objects), "objects")
+			_, err := c.SearchDetectionIDs(t.Context(), anySearch)
+			assert.True(t, err != nil || test.body == "[1]", "taken for ids")
+			_, err = c.Firmware(t.Context())
+			assert.Error(t, err, "taken for a version")
 		})
 	}
 }
@@ -155,17 +142,15 @@ func TestADetectionThatIsNotOneObject(t *testing.T) {
 		page := Page{Objects: []Object{{}}}
 		failureOf(t, c.Detection(t.Context(), 1, &page))
 		assert.Equal(t, len(page.Objects), 0, body, "objects")
-		if _, err := c.DetectionModTime(t.Context(), 1); err == nil && !strings.HasPrefix(body, "{") {
-			t.Errorf("%q has a detection", body)
-		}
+		_, err := c.DetectionModTime(t.Context(), 1)
+		assert.True(t, err != nil || strings.HasPrefix(body, "{"), body, "has a detection")
 	}
 }
 
 func TestADetectionCutShortIsNotShown(t *testing.T) {
 	c := newClient(t, answer(200, "", `{"title": "from 192.0.2.7`))
-	if e := failureOf(t, c.Detection(t.Context(), 1, new(Page))); e.Excerpt != "" {
-		t.Error(e)
-	}
+	e := failureOf(t, c.Detection(t.Context(), 1, new(Page)))
+	assert.Equal(t, e.Excerpt, "", e)
 }
 
 // raw answers every connection with the same bytes and closes it.
@@ -191,9 +176,8 @@ func TestAnswersCutShort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			address := raw(t, test.answer)
 			c := newClientOf(t, func(o *Options) { o.URL = address })
-			if e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !strings.Contains(e.Error(), test.says) {
-				t.Error(e)
-			}
+			e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
+			assert.Contains(t, e.Error(), test.says, e)
 			_, err := c.DetectionModTime(t.Context(), 1)
 			failureOf(t, err)
 		})
@@ -206,9 +190,7 @@ func TestAPageWithoutADateIsAnError(t *testing.T) {
 		c := newClientOf(t, func(o *Options) { o.URL = address })
 		page := Page{Objects: []Object{{}}}
 		e := failureOf(t, c.SearchDetections(t.Context(), anySearch, &page))
-		if e.Status != 200 || !strings.Contains(e.Error(), "whether a proxy removes") || len(page.Objects) != 0 {
-			t.Error(e)
-		}
+		assert.True(t, e.Status == 200 && strings.Contains(e.Error(), "whether a proxy removes") && len(page.Objects) == 0, e)
 	}
 }
 
@@ -228,9 +210,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 				w.WriteHeader(302)
 			})
 			e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)), "SAMLRequest", "u:pw", "next=")
-			if e.Status != 302 || requests != 1 || !strings.Contains(e.Error(), says) {
-				t.Errorf("after %d requests: %v", requests, e)
-			}
+			assert.True(t, e.Status == 302 && requests == 1 && strings.Contains(e.Error(), says), requests, "requests", e)
 		})
 	}
 }
@@ -274,9 +254,7 @@ func TestTheKeyIsNeverRepeated(t *testing.T) {
 		address := raw(t, testKey+"\r\n\r\n")
 		c := newClientOf(t, func(o *Options) { o.URL = address })
 		e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
-		if !strings.Contains(e.Error(), "[redacted]") {
-			t.Error(e)
-		}
+		assert.Contains(t, e.Error(), "[redacted]", e)
 	})
 }
 
@@ -289,7 +267,6 @@ func TestOnlyTextsOfTheServerAreRedacted(t *testing.T) {
 	defer server.Close()
 	c := newClientOf(t, func(o *Options) { o.URL, o.Key = server.URL, func() (string, error) { return key, nil } })
 	_, err := c.Firmware(t.Context())
-	if text := failureOf(t, err).Error(); !strings.Contains(text, "[redacted]") || !strings.Contains(text, wrongAddress) {
-		t.Error(text)
-	}
+	text := failureOf(t, err).Error()
+	assert.True(t, strings.Contains(text, "[redacted]") && strings.Contains(text, wrongAddress), text)
 }

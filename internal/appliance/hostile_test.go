@@ -29,9 +29,7 @@ func zipped(t *testing.T, body string) http.HandlerFunc {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := w.Write([]byte(body)); err != nil {
-		t.Fatal(err)
-	}
+	require.Value(w.Write([]byte(body)))(t)
 	require.NoError(t, w.Close())
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -102,9 +100,8 @@ func TestAnAnswerCostsNoMoreThanAFewTimesItsSize(t *testing.T) {
 			}
 			// The growing buffer alone takes four times the size.
 			const times = 8
-			if spent := int64(after.TotalAlloc - before.TotalAlloc); spent > times*hostileAnswer {
-				t.Errorf("%d bytes were allocated for an answer of %d", spent, hostileAnswer)
-			}
+			spent := int64(after.TotalAlloc - before.TotalAlloc)
+			assert.True(t, spent <= times*hostileAnswer, spent, "bytes were allocated for an answer of", hostileAnswer)
 		})
 	}
 }
@@ -114,15 +111,13 @@ func TestWarningsAreFewAndShort(t *testing.T) {
 	body, err := json.Marshal(map[string]any{"records": []int{}, "warnings": append(strings.Split(strings.Repeat("slow ", 100), " "), long)})
 	require.NoError(t, err)
 	several := string(body)
-	if body, err = json.Marshal(map[string]any{"records": []int{}, "warnings": []any{long, 1}}); err != nil {
-		t.Fatal(err)
-	}
+	body, err = json.Marshal(map[string]any{"records": []int{}, "warnings": []any{long, 1}})
+	require.NoError(t, err)
 	for _, body := range []string{several, string(body)} {
 		var page RecordPage
 		require.NoError(t, newClient(t, answer(200, "application/json", body)).SearchRecords(t.Context(), anyRecords, &page))
-		if n := len(page.Warnings); n == 0 || n > maxWarnings {
-			t.Errorf("%d warnings", n)
-		}
+		n := len(page.Warnings)
+		assert.True(t, n != 0 && n <= maxWarnings, n, "warnings")
 		for _, w := range page.Warnings {
 			assert.True(t, len([]rune(w)) <= maxExcerpt, "a warning is", len([]rune(w)), "characters long")
 			assert.NotContains(t, w, "\n", "a warning is")
@@ -140,9 +135,8 @@ func TestALongHeaderDoesNotMakeALongError(t *testing.T) {
 					fmt.Fprint(w, strings.Repeat("x", size))
 				})
 				e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
-				if n := len(e.Error()); n > 4<<10 {
-					t.Errorf("a header of %d bytes makes an error of %d", size, n)
-				}
+				n := len(e.Error())
+				assert.True(t, n <= 4<<10, "a header of", size, "bytes makes an error of", n)
 			}
 		})
 	}

@@ -55,9 +55,8 @@ func (q *limitedClient) ask(ctx context.Context, c *Client, id int64, n int) {
 			if err == nil {
 				continue
 			}
-			if e, ok := errors.AsType[*Error](err); !ok || e.Status != 0 || !errors.Is(e, context.Canceled) && !errors.Is(e, context.DeadlineExceeded) {
-				q.Errorf("%d: %v", id, err)
-			}
+			e, ok := errors.AsType[*Error](err)
+			assert.True(q, ok && e.Status == 0 && (errors.Is(e, context.Canceled) || errors.Is(e, context.DeadlineExceeded)), id, err)
 		}
 	})
 	synctest.Wait()

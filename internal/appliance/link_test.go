@@ -27,9 +27,7 @@ func pool(t *testing.T, certificates ...tls.Certificate) *x509.CertPool {
 	t.Helper()
 	p := x509.NewCertPool()
 	for _, c := range certificates {
-		if !p.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Leaf.Raw})) {
-			t.Fatal("no certificate")
-		}
+		require.True(t, p.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Leaf.Raw})), "no certificate")
 	}
 	return p
 }
@@ -80,9 +78,8 @@ func TestTLS(t *testing.T) {
 				assert.NoError(t, err)
 				return
 			}
-			if e := failureOf(t, err); e.Status != 0 || !strings.Contains(e.Error(), test.says) {
-				t.Error(e)
-			}
+			e := failureOf(t, err)
+			assert.True(t, e.Status == 0 && strings.Contains(e.Error(), test.says), e)
 		})
 	}
 }
@@ -91,13 +88,11 @@ func TestHTTPToATLSPort(t *testing.T) {
 	plain := httptest.NewServer(answer(200, "application/json", "[]"))
 	defer plain.Close()
 	c := newClientOf(t, func(o *Options) { o.URL = strings.Replace(plain.URL, "http:", "https:", 1) })
-	if e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !strings.Contains(e.Error(), "check scheme and port in url") {
-		t.Error(e)
-	}
+	e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
+	assert.Contains(t, e.Error(), "check scheme and port in url", e)
 	c = newClientOf(t, func(o *Options) { o.URL = strings.Replace(raw(t, "220 mail.example ESMTP\r\n"), "http:", "https:", 1) })
-	if e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !strings.Contains(e.Error(), "does not speak TLS") {
-		t.Error(e)
-	}
+	e = failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
+	assert.Contains(t, e.Error(), "does not speak TLS", e)
 }
 
 func TestFailuresOfTheNetwork(t *testing.T) {
@@ -132,9 +127,8 @@ func TestFailuresOfTheNetwork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClientOf(t, test.change)
-			if e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page))); e.Status != 0 || !strings.Contains(e.Error(), test.says) {
-				t.Error(e)
-			}
+			e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
+			assert.True(t, e.Status == 0 && strings.Contains(e.Error(), test.says), e)
 		})
 	}
 	t.Run("the caller gives up", func(t *testing.T) {
@@ -144,9 +138,8 @@ func TestFailuresOfTheNetwork(t *testing.T) {
 			cancel()
 			<-r.Context().Done()
 		})
-		if e := failureOf(t, c.SearchDetections(ctx, anySearch, new(Page))); !errors.Is(e, context.Canceled) || e.Status != 0 {
-			t.Error(e)
-		}
+		e := failureOf(t, c.SearchDetections(ctx, anySearch, new(Page)))
+		assert.True(t, errors.Is(e, context.Canceled) && e.Status == 0, e)
 	})
 }
 

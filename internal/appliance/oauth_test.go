@@ -121,9 +121,7 @@ func TestOneTokenIsRequestedAtATime(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if cloud.issued != round {
-				t.Errorf("round %d: %d tokens", round, cloud.issued)
-			}
+			assert.Equal(t, cloud.issued, round, "round", "tokens")
 			time.Sleep(10 * time.Minute)
 		}
 	})
@@ -145,9 +143,8 @@ func TestWaitingForATokenCanBeCancelled(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		e := failureOf(t, c.SearchDetections(ctx, anySearch, new(Page)))
-		if waited := time.Since(start); waited != time.Second || !errors.Is(e, context.DeadlineExceeded) {
-			t.Errorf("after %s: %v", waited, e)
-		}
+		waited := time.Since(start)
+		assert.True(t, waited == time.Second && errors.Is(e, context.DeadlineExceeded), waited, e)
 		wg.Wait()
 	})
 }
@@ -183,9 +180,7 @@ func TestATokenIsNeverRepeated(t *testing.T) {
 		})
 	})
 	e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)), token, testSecret)
-	if e.Excerpt != "you sent Bearer [redacted]" {
-		t.Error(e)
-	}
+	assert.Equal(t, e.Excerpt, "you sent Bearer [redacted]", e)
 }
 
 func TestATokenRefusedTwiceIsARefusal(t *testing.T) {
@@ -204,9 +199,7 @@ func TestATokenRefusedTwiceIsARefusal(t *testing.T) {
 			})
 		})
 		e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
-		if !e.Refused() || e.Path != "/api/v1/detections/search" || calls != 2 || tokens != 2 {
-			t.Errorf("%d calls, %d tokens: %v", calls, tokens, e)
-		}
+		assert.True(t, e.Refused() && e.Path == "/api/v1/detections/search" && calls == 2 && tokens == 2, calls, "calls", tokens, "tokens", e)
 	})
 }
 
@@ -242,9 +235,7 @@ func TestFailuresOfTheTokenEndpoint(t *testing.T) {
 			}}
 			e := failureOf(t, newCloudClient(t, cloud).SearchDetections(t.Context(), anySearch, new(Page)),
 				testSecret, url.QueryEscape(testSecret), basic)
-			if e.Refused() != test.refused || e.Throttled() != test.throttled || !strings.Contains(e.Error(), test.says) {
-				t.Errorf("%#v\n%v", e, e)
-			}
+			assert.True(t, e.Refused() == test.refused && e.Throttled() == test.throttled && strings.Contains(e.Error(), test.says), e)
 			if e.Method != "POST" || e.Path != "/oauth2/token" || cloud.calls != 0 || cloud.issued != 1 {
 				t.Errorf("%s %s, %d calls, %d tokens", e.Method, e.Path, cloud.calls, cloud.issued)
 			}
@@ -257,9 +248,8 @@ func TestFailuresOfTheTokenEndpoint(t *testing.T) {
 			o.URL, o.Key = "https://x.example", nil
 			o.OAuth = grant(func() (string, error) { return "", cause })
 		})
-		if e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !errors.Is(e, cause) || e.Path != "/oauth2/token" {
-			t.Error(e)
-		}
+		e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
+		assert.True(t, errors.Is(e, cause) && e.Path == "/oauth2/token", e)
 	})
 
 	t.Run("a body that stalls", func(t *testing.T) {
@@ -270,9 +260,7 @@ func TestFailuresOfTheTokenEndpoint(t *testing.T) {
 				return resp, err
 			}}
 			e := failureOf(t, newCloudClient(t, cloud).SearchDetections(t.Context(), anySearch, new(Page)))
-			if !errors.Is(e, context.DeadlineExceeded) || !strings.Contains(e.Error(), "within 5s") {
-				t.Error(e)
-			}
+			assert.True(t, errors.Is(e, context.DeadlineExceeded) && strings.Contains(e.Error(), "within 5s"), e)
 		})
 	})
 }
@@ -299,9 +287,7 @@ func TestTokenRequestsCountTowardsTheRate(t *testing.T) {
 			})
 		})
 		require.NoError(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
-		if want := "[token 0s search 1s]"; fmt.Sprint(at) != want {
-			t.Errorf("sent %s, want %s", at, want)
-		}
+		assert.Equal(t, fmt.Sprint(at), "[token 0s search 1s]", "sent", at)
 	})
 }
 

@@ -22,15 +22,12 @@ func TestBytesThatAreNotUTF8AreReplaced(t *testing.T) {
 	var page Page
 	require.NoError(t, page.decodeArray([]byte(body)))
 	for i, o := range page.Objects {
-		if string(o.Raw) != string(want[i].Raw) || o.Repaired != want[i].Repaired {
-			t.Errorf("object %d is %q, repaired %t", i, o.Raw, o.Repaired)
-		}
+		assert.True(t, string(o.Raw) == string(want[i].Raw) && o.Repaired == want[i].Repaired, "object", i, string(o.Raw), "repaired", o.Repaired)
 	}
 	assert.Equal(t, len(page.Objects), len(want), "objects")
 	require.NoError(t, page.decodeObject([]byte("{\"t\":\"\xc3\"} ")))
-	if o := page.Objects[0]; string(o.Raw) != "{\"t\":\"�\"}" || !o.Repaired {
-		t.Errorf("%q", o.Raw)
-	}
+	o := page.Objects[0]
+	assert.True(t, string(o.Raw) == "{\"t\":\"�\"}" && o.Repaired, string(o.Raw))
 }
 
 func TestIDs(t *testing.T) {
@@ -56,9 +53,8 @@ func TestIDs(t *testing.T) {
 		``:                               "",
 	} {
 		ids, err := decodeIDs([]byte(body), 0)
-		if got := fmt.Sprint(ids); err == nil && got != want || err != nil && want != "" {
-			t.Errorf("%s: %s, %v; want %s", body, got, err, want)
-		}
+		got := fmt.Sprint(ids)
+		assert.True(t, (err != nil || got == want) && (err == nil || want == ""), body, got, err, want)
 	}
 }
 
@@ -80,37 +76,27 @@ func FuzzPage(f *testing.F) {
 			for _, o := range want {
 				allObjects = allObjects && o[0] == '{'
 			}
-			if allObjects {
-				t.Fatalf("refused an array of objects: %v", err)
-			}
+			require.True(t, !allObjects, "refused an array of objects", err)
 			return
 		}
-		if wantErr != nil || want == nil || len(want) != len(page.Objects) {
-			t.Fatalf("accepted %d objects, encoding/json has %d: %v", len(page.Objects), len(want), wantErr)
-		}
+		require.True(t, wantErr == nil && want != nil && len(want) == len(page.Objects), "accepted", len(page.Objects), "objects, encoding/json", len(want), wantErr)
 		rest := body
 		for i, o := range page.Objects {
 			raw := string(want[i])
-			if repaired := strings.ToValidUTF8(raw, "�"); string(o.Raw) != repaired || o.Repaired != (repaired != raw) {
-				t.Fatalf("object %d is %q, want %q", i, o.Raw, repaired)
-			}
-			if !json.Valid(o.Raw) || !utf8.Valid(o.Raw) || o.Raw[0] != '{' {
-				t.Fatalf("object %d is %q", i, o.Raw)
-			}
+			repaired := strings.ToValidUTF8(raw, "�")
+			require.True(t, string(o.Raw) == repaired && o.Repaired == (repaired != raw), "object", i, string(o.Raw), repaired)
+			require.True(t, json.Valid(o.Raw) && utf8.Valid(o.Raw) && o.Raw[0] == '{', "object", i, string(o.Raw))
 			// Only the array's brackets, commas and white space lie between the objects.
 			between, behind, found := bytes.Cut(rest, want[i])
-			if mark := map[bool]string{true: "[", false: ","}[i == 0]; !found || string(bytes.TrimSpace(between)) != mark {
-				t.Fatalf("%q stands before object %d", between, i)
-			}
+			mark := map[bool]string{true: "[", false: ","}[i == 0]
+			require.True(t, found && string(bytes.TrimSpace(between)) == mark, string(between), "stands before object", i)
 			rest = behind
 		}
-		if tail := string(bytes.Join(bytes.Fields(rest), nil)); tail != "]" && !(len(page.Objects) == 0 && tail == "[]") {
-			t.Fatalf("%q stands behind the last object", rest)
-		}
+		tail := string(bytes.Join(bytes.Fields(rest), nil))
+		require.True(t, tail == "]" || len(page.Objects) == 0 && tail == "[]", string(rest), "stands behind the last object")
 		if len(page.Objects) == 1 {
-			if err := page.decodeObject(bytes.Clone(want[0])); err != nil || len(page.Objects) != 1 {
-				t.Fatalf("refused as an object: %v", err)
-			}
+			err := page.decodeObject(bytes.Clone(want[0]))
+			require.True(t, err == nil && len(page.Objects) == 1, "refused as an object", err)
 		}
 	})
 }

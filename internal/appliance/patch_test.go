@@ -72,9 +72,7 @@ func TestChangesAreEncoded(t *testing.T) {
 			assert.Equal(t, path, "PATCH "+c.path)
 			assert.DeepEqual(t, body, c.body)
 			e, _ := errors.AsType[*appliance.Error](err)
-			if (err != nil) != (c.status != 0) || e != nil && e.Status != c.status {
-				t.Errorf("error %v", err)
-			}
+			assert.True(t, (err != nil) == (c.status != 0) && (e == nil || e.Status == c.status), err)
 		})
 	}
 }
@@ -99,9 +97,7 @@ func TestTicketing(t *testing.T) {
 			require.NoError(t, err)
 			defer client.Close()
 			enabled, known, err := client.Ticketing(t.Context())
-			if enabled != c.enabled || known != c.known || err != nil {
-				t.Errorf("%t, %t, %v", enabled, known, err)
-			}
+			assert.True(t, enabled == c.enabled && known == c.known && err == nil, enabled, known, err)
 		})
 	}
 }

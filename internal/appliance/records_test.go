@@ -25,9 +25,8 @@ func TestASearchForRecordsWithoutItsBoundsIsNotSent(t *testing.T) {
 		{}, {From: 1}, {Until: 2}, {From: -1, Until: 2}, {From: 1, Until: 2, Filter: json.RawMessage("{")},
 	} {
 		page := RecordPage{Page: Page{Objects: []Object{{}}}, Cursor: "old"}
-		if e := failureOf(t, c.SearchRecords(t.Context(), s, &page)); e.Path != "/api/v1/records/search" || e.Method != "POST" {
-			t.Error(e)
-		}
+		e := failureOf(t, c.SearchRecords(t.Context(), s, &page))
+		assert.True(t, e.Path == "/api/v1/records/search" && e.Method == "POST", e)
 		assert.Empty(t, page.Objects, "the page holds", len(page.Objects))
 		assert.Equal(t, page.Cursor, "", "the page holds", len(page.Objects), "objects and the cursor")
 		_, err := c.RecordID(t.Context(), s)
@@ -81,9 +80,7 @@ func TestOtherMembersOfARecordsAnswer(t *testing.T) {
 					got.warnings = nil
 				}
 				assert.DeepEqual(t, got, test.want, body, "says")
-				if len(page.Objects) != 1 || string(page.Objects[0].Raw) != `{"_id": "x"}` || page.Date.IsZero() {
-					t.Errorf("%s\nhas %d records of %s", body, len(page.Objects), page.Date)
-				}
+				assert.True(t, len(page.Objects) == 1 && string(page.Objects[0].Raw) == `{"_id": "x"}` && !page.Date.IsZero(), body, len(page.Objects), page.Date)
 			}
 		})
 	}
@@ -113,9 +110,8 @@ func TestRecordsAreUnchanged(t *testing.T) {
 			assert.Equal(t, o.Repaired, i == 2, name, "record", i, "repaired")
 		}
 		body = `{"total":0,"records":[]}`
-		if err := call(); err != nil || len(page.Objects) != 0 || page.Total != 0 || page.Cursor != "" {
-			t.Errorf("%s: at the end %d records, %d in all, cursor %q: %v", name, len(page.Objects), page.Total, page.Cursor, err)
-		}
+		err := call()
+		assert.True(t, err == nil && len(page.Objects) == 0 && page.Total == 0 && page.Cursor == "", name, len(page.Objects), page.Total, page.Cursor, err)
 	}
 }
 
@@ -159,9 +155,7 @@ func TestAnAnswerWithoutRecordsIsAnErrorNotAnEmptyPage(t *testing.T) {
 				if e.Status != test.status || e.Excerpt != test.excerpt || !strings.Contains(e.Error(), test.says) {
 					t.Errorf("%v (excerpt %q)", e, e.Excerpt)
 				}
-				if len(page.Objects) != 0 || !page.Date.IsZero() || page.Total != -1 || page.Cursor != "" || page.TerminatedEarly || page.Warnings != nil {
-					t.Errorf("after an error the page holds %+v", page)
-				}
+				assert.True(t, len(page.Objects) == 0 && page.Date.IsZero() && page.Total == -1 && page.Cursor == "" && !page.TerminatedEarly && page.Warnings == nil, page)
 			}
 		})
 	}
@@ -171,9 +165,8 @@ func TestAnAnswerWithoutRecordsIsAnErrorNotAnEmptyPage(t *testing.T) {
 			io.WriteString(w, `{"records": [{"_id": "a"}], "cursor": "c"}`)
 		})
 		var page RecordPage
-		if e := failureOf(t, c.SearchRecords(t.Context(), anyRecords, &page)); !errors.Is(e, errNoDate) || len(page.Objects) != 0 || page.Cursor != "" {
-			t.Errorf("%v, and the page holds %d records, cursor %q", e, len(page.Objects), page.Cursor)
-		}
+		e := failureOf(t, c.SearchRecords(t.Context(), anyRecords, &page))
+		assert.True(t, errors.Is(e, errNoDate) && len(page.Objects) == 0 && page.Cursor == "", e, "and the page holds", len(page.Objects), "records, cursor", page.Cursor)
 	})
 }
 
@@ -201,26 +194,19 @@ func FuzzRecordPage(f *testing.F) {
 			for _, r := range records {
 				acceptable = acceptable && r[0] == '{'
 			}
-			if acceptable && !bytes.Contains(body, []byte(`\u`)) {
-				t.Fatalf("refused records: %v", err)
-			}
+			require.True(t, !acceptable || bytes.Contains(body, []byte(`\u`)), "refused records", err)
 			return
 		}
-		if wantErr != nil || records == nil || len(records) > len(page.Objects) {
-			t.Fatalf("accepted %d records, encoding/json has %d: %v", len(page.Objects), len(records), wantErr)
-		}
+		require.True(t, wantErr == nil && records != nil && len(records) <= len(page.Objects), len(page.Objects), len(records), wantErr)
 		// If records comes twice, nothing is dropped and the last ones stay last.
 		shown := page.Objects[len(page.Objects)-len(records):]
 		for i, r := range records {
 			raw := string(r)
-			if repaired := strings.ToValidUTF8(raw, "\uFFFD"); string(shown[i].Raw) != repaired || shown[i].Repaired != (repaired != raw) {
-				t.Fatalf("record %d is %q, want %q", i, shown[i].Raw, repaired)
-			}
+			repaired := strings.ToValidUTF8(raw, "\uFFFD")
+			require.True(t, string(shown[i].Raw) == repaired && shown[i].Repaired == (repaired != raw), "record", i, string(shown[i].Raw), repaired)
 		}
 		for i, o := range page.Objects {
-			if !json.Valid(o.Raw) || !utf8.Valid(o.Raw) || o.Raw[0] != '{' {
-				t.Fatalf("record %d is %q", i, o.Raw)
-			}
+			require.True(t, json.Valid(o.Raw) && utf8.Valid(o.Raw) && o.Raw[0] == '{', "record", i, string(o.Raw))
 		}
 		require.True(t, page.Total >= -1, "cursor", page.Cursor, page.Total, "in all")
 		require.True(t, utf8.ValidString(page.Cursor), "cursor", page.Cursor)

@@ -119,9 +119,7 @@ func TestElementsAreUnchanged(t *testing.T) {
 			var page Page
 			for range 2 { // it can be used again
 				require.NoError(t, call(t, c, &page))
-				if len(page.Objects) != len(want) || !undated[name] && page.Date.UnixMilli() != 784111777000 {
-					t.Fatalf("%d objects of %s", len(page.Objects), page.Date)
-				}
+				require.True(t, len(page.Objects) == len(want) && (undated[name] || page.Date.UnixMilli() == 784111777000), len(page.Objects), "objects of", page.Date)
 				for i, o := range page.Objects {
 					assert.Equal(t, string(o.Raw), want[i], "object", i, "is")
 					assert.Equal(t, o.Repaired, i == 2, "object", i, "repaired")
@@ -153,9 +151,7 @@ func TestAnythingButAnArrayOfObjectsIsAnErrorNotAnEmptyPage(t *testing.T) {
 				e := failureOf(t, call(t, newClient(t, answer(test.status, "", test.body)), &page))
 				assert.Equal(t, e.Status, test.status, e)
 				assert.Contains(t, e.Error(), test.says, e)
-				if len(page.Objects) != 0 || !page.Date.IsZero() {
-					t.Errorf("the page holds %d objects of %s", len(page.Objects), page.Date)
-				}
+				assert.True(t, len(page.Objects) == 0 && page.Date.IsZero(), "the page holds", len(page.Objects), "objects of", page.Date)
 			})
 		}
 		if undated[stream] {
@@ -167,9 +163,8 @@ func TestAnythingButAnArrayOfObjectsIsAnErrorNotAnEmptyPage(t *testing.T) {
 				io.WriteString(w, `[{"id": 1}]`)
 			})
 			var page Page
-			if e := failureOf(t, call(t, c, &page)); !errors.Is(e, errNoDate) || len(page.Objects) != 0 {
-				t.Errorf("%v, %d objects", e, len(page.Objects))
-			}
+			e := failureOf(t, call(t, c, &page))
+			assert.True(t, errors.Is(e, errNoDate) && len(page.Objects) == 0, e, len(page.Objects), "objects")
 		})
 	}
 }
@@ -201,9 +196,7 @@ func TestTheBeginningOfAnAuditEntryHasItsPosition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, answer(200, "application/json", test.body), func(o *Options) { o.MaxAnswer = 100 })
 			id, at, found, err := c.AuditEntry(t.Context(), 3)
-			if (err != nil) != test.fails || id != test.id || at != test.time || found != test.found {
-				t.Errorf("entry %d of %d, found %t: %v", id, at, found, err)
-			}
+			assert.True(t, (err != nil) == test.fails && id == test.id && at == test.time && found == test.found, "entry", id, at, "found", found, err)
 		})
 	}
 }
@@ -229,9 +222,7 @@ func TestTheBeginningOfARecordHasItsID(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, answer(200, "application/json", test.body), func(o *Options) { o.MaxAnswer = 100 })
 			id, err := c.RecordID(t.Context(), RecordSearch{From: 1, Until: 2, Limit: 1})
-			if (err != nil) != test.fails || id != test.id {
-				t.Errorf("record %q: %v", id, err)
-			}
+			assert.True(t, (err != nil) == test.fails && id == test.id, "record", id, err)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"ndrbridge/internal/appliance"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -35,12 +36,10 @@ func TestTicketsAtAnAppliance(t *testing.T) {
 		require.NoError(t, c.PatchDetection(t.Context(), 4, appliance.DetectionChange{TicketID: &id}))
 		require.NoError(t, c.PatchTicket(t.Context(), id, appliance.DetectionChange{Status: &closed}))
 		var page appliance.Page
-		if err := c.DetectionsWithTicket(t.Context(), id, 0, &page); err != nil || len(page.Objects) != 1 {
-			t.Errorf("%d detections, %v", len(page.Objects), err)
-		}
-		if patches := a.Patches(); len(patches) != 2 || patches[1].Made[0].Status != "closed" {
-			t.Errorf("%+v", patches)
-		}
+		err := c.DetectionsWithTicket(t.Context(), id, 0, &page)
+		assert.True(t, err == nil && len(page.Objects) == 1, len(page.Objects), "detections", err)
+		patches := a.Patches()
+		assert.True(t, len(patches) == 2 && patches[1].Made[0].Status == "closed", patches)
 	})
 	t.Run("a ticket's detections come in pages, whatever the appliance takes for one", func(t *testing.T) {
 		a, c := meet(t, standin.Options{})
@@ -48,9 +47,8 @@ func TestTicketsAtAnAppliance(t *testing.T) {
 		var page appliance.Page
 		found := 0
 		for _, want := range []int{2, 1, 0} {
-			if err := c.DetectionsWithTicket(t.Context(), "SEC-1", found, &page); err != nil || len(page.Objects) != want {
-				t.Fatalf("%d detections behind %d, %v, want %d", len(page.Objects), found, err, want)
-			}
+			err := c.DetectionsWithTicket(t.Context(), "SEC-1", found, &page)
+			require.True(t, err == nil && len(page.Objects) == want, len(page.Objects), "detections behind", found, err, want)
 			found += want
 		}
 	})
@@ -58,9 +56,8 @@ func TestTicketsAtAnAppliance(t *testing.T) {
 		a, c := meet(t, standin.Options{Product: "Service"})
 		for _, on := range []bool{true, false} {
 			a.SetTicketing(on)
-			if enabled, known, err := c.Ticketing(t.Context()); enabled != on || !known || err != nil {
-				t.Errorf("%t, %t, %v, want %t", enabled, known, err, on)
-			}
+			enabled, known, err := c.Ticketing(t.Context())
+			assert.True(t, enabled == on && known && err == nil, enabled, known, err, on)
 		}
 	})
 	for _, c := range []struct {
@@ -87,9 +84,7 @@ func TestTicketsAtAnAppliance(t *testing.T) {
 			a.SetHazards(c.hazards)
 			err := client.PatchTicket(t.Context(), c.ticket, appliance.DetectionChange{Status: &c.status})
 			e, ok := errors.AsType[*appliance.Error](err)
-			if !ok || e.Status != c.want || e.Refused() != c.refused || e.Throttled() != c.throttled || e.RetryAfter != c.after {
-				t.Errorf("%#v", err)
-			}
+			assert.True(t, ok && e.Status == c.want && e.Refused() == c.refused && e.Throttled() == c.throttled && e.RetryAfter == c.after, err)
 			if c.hazards.Lost > 0 && len(a.Patches()) != 1 {
 				t.Errorf("it was sent %d times", len(a.Patches()))
 			}

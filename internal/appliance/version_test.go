@@ -31,15 +31,13 @@ func TestVersionsAreComparedByNumber(t *testing.T) {
 
 func TestInvalidVersions(t *testing.T) {
 	for _, text := range []string{"", ".", "9.", ".9", "9..3", "v9.3", "9.3-1", "-9.3", "+9.3", "9.3 ", "9.99999999999", "9_0.3", "0x9.3"} {
-		if v, err := parseVersion(text); err == nil {
-			t.Errorf("%q: %s", text, v)
-		}
+		v, err := parseVersion(text)
+		assert.Error(t, err, text, v)
 	}
 	for _, body := range []string{`{}`, `{"version": ""}`, `{"version": null}`, `{"version": 9.3}`, `{"version": "new"}`, `"9.3"`, `[]`, `{"version": "9.3"`} {
 		c := newClient(t, answer(200, "application/json", body))
-		if v, err := c.Firmware(t.Context()); failureOf(t, err).Status != 200 || v != nil {
-			t.Errorf("%s: %s, %v", body, v, err)
-		}
+		v, err := c.Firmware(t.Context())
+		assert.True(t, failureOf(t, err).Status == 200 && v == nil, body, v, err)
 	}
 }
 
@@ -56,9 +54,7 @@ func TestVersionsAreOrdered(t *testing.T) {
 		u, v, w := versions.Draw(t, "u"), versions.Draw(t, "v"), versions.Draw(t, "w")
 		require.Equal(t, u.Compare(v), -v.Compare(u), "not antisymmetric")
 		require.Equal(t, u.Compare(u), 0, "not antisymmetric")
-		if u.Compare(v) <= 0 && v.Compare(w) <= 0 && u.Compare(w) > 0 {
-			t.Fatal("not transitive")
-		}
+		require.True(t, u.Compare(v) > 0 || v.Compare(w) > 0 || u.Compare(w) <= 0, "not transitive")
 	})
 }
 
@@ -71,8 +67,6 @@ func FuzzParseVersion(f *testing.F) {
 			return
 		}
 		w, err := parseVersion(v.String())
-		if err != nil || v.Compare(w) != 0 || w.String() != v.String() {
-			t.Errorf("%q became %s, then %s: %v", text, v, w, err)
-		}
+		assert.True(t, err == nil && v.Compare(w) == 0 && w.String() == v.String(), text, "became", v, "then", w, err)
 	})
 }

@@ -50,9 +50,8 @@ func TestValueEndsWhereEncodingJSONSays(t *testing.T) {
 		{"two values", `1 2`, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := valid([]byte(test.json)); got != test.valid || got != json.Valid([]byte(test.json)) {
-				t.Errorf("%q is valid: %t", test.json, got)
-			}
+			got := valid([]byte(test.json))
+			assert.True(t, got == test.valid && got == json.Valid([]byte(test.json)), test.json, "is valid", got)
 		})
 	}
 }
@@ -130,16 +129,14 @@ func FuzzScan(f *testing.F) {
 		if !json.Valid(b) {
 			return
 		}
-		if want := decodedElements(b); !slices.EqualFunc(elements, want, bytes.Equal) {
-			t.Fatalf("%q: elements %q, want %q", b, elements, want)
-		}
+		want := decodedElements(b)
+		require.True(t, slices.EqualFunc(elements, want, bytes.Equal), string(b), "elements", elements, want)
 		wantNames, wantValues := decodedMembers(t, b)
 		require.True(t, slices.EqualFunc(values, wantValues, bytes.Equal), string(b), "values", values, "want", wantValues)
 		for i, name := range names {
 			var text string
-			if err := json.Unmarshal([]byte(`"`+name+`"`), &text); err != nil || text != wantNames[i] {
-				t.Fatalf("%q: name %q, want %q: %v", b, text, wantNames[i], err)
-			}
+			err := json.Unmarshal([]byte(`"`+name+`"`), &text)
+			require.True(t, err == nil && text == wantNames[i], string(b), "name", text, wantNames, err)
 		}
 	})
 }
@@ -192,9 +189,8 @@ func TestATimeIsReadInAnyPrecision(t *testing.T) {
 		"-1": -1, "9300000000000000000": -1, "1e400": -1, "soon": -1,
 	} {
 		for _, written := range []string{value, `"` + value + `"`} {
-			if got, ok := Millis([]byte(written)); ok != (want >= 0) || ok && got != want {
-				t.Errorf("%s is %d (%t), want %d", written, got, ok, want)
-			}
+			got, ok := Millis([]byte(written))
+			assert.True(t, ok == (want >= 0) && (!ok || got == want), written, got, ok, want)
 		}
 	}
 }
@@ -214,9 +210,8 @@ func TestATimeInWholeSecondsIsTheSame(t *testing.T) {
 
 func TestAnErrorAboutAnIntegerShowsItsBeginning(t *testing.T) {
 	for _, value := range []string{`1.5`, `"x"`, `null`, `9223372036854775808`, `"` + strings.Repeat("7", 1000) + `"`} {
-		if n, err := Integer([]byte(value)); err == nil || len(err.Error()) > 100 {
-			t.Errorf("%.40s is %d (%v)", value, n, err)
-		}
+		n, err := Integer([]byte(value))
+		assert.True(t, err != nil && len(err.Error()) <= 100, value, n, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/poller"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -24,9 +25,8 @@ func TestOneBackupAndOneVerificationAtATime(t *testing.T) {
 	}
 	p.backingUp.Lock()
 	p.verifying.Lock()
-	if first, second := backUp(), verify(); !errors.Is(first, admin.ErrBusy) || !errors.Is(second, admin.ErrBusy) {
-		t.Errorf("while others run: %v, %v", first, second)
-	}
+	first, second := backUp(), verify()
+	assert.True(t, errors.Is(first, admin.ErrBusy) && errors.Is(second, admin.ErrBusy), "while others run", first, second)
 	p.backingUp.Unlock()
 	for range 2 {
 		require.NoError(t, backUp())

@@ -46,9 +46,8 @@ func TestHeartbeat(t *testing.T) {
 			all := heartbeats(t, store)
 			require.Equal(t, len(all), 5, "heartbeats")
 			for i, e := range all {
-				if want := start.Add(time.Duration(i+1) * time.Minute); !e.Time.Equal(want) || e.Source != "ndrbridge://bridge/events" {
-					t.Errorf("%+v, want one of %s", e.Attributes, want)
-				}
+				want := start.Add(time.Duration(i+1) * time.Minute)
+				assert.True(t, e.Time.Equal(want) && e.Source == "ndrbridge://bridge/events", e.Attributes, "want one of", want)
 			}
 		})
 	})
@@ -77,9 +76,7 @@ func TestHeartbeat(t *testing.T) {
 			store.SetLimits(checkpoint.Limits{})
 			time.Sleep(time.Second)
 			all := heartbeats(t, store)
-			if len(all) != 2 || time.Since(all[1].Time) > time.Minute {
-				t.Errorf("with space there are %d heartbeats, the last of %s", len(all), all[len(all)-1].Time)
-			}
+			assert.True(t, len(all) == 2 && time.Since(all[1].Time) <= time.Minute, "with space there are", len(all), "heartbeats, the last of", all)
 			endAll(t, &p.parts)
 		})
 	})

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,24 +135,19 @@ func TestHistoryCoversAnHour(t *testing.T) {
 			stream, sink := status.Appliances[0].Streams[0], status.Sinks[0]
 			assert.Equal(t, stream.Events, 150, "events")
 			assert.Equal(t, sink.Delivered, 150, "delivered")
-			if want := 150.0 / 70; stream.EventsPerSecond != want || sink.EventsPerSecond != want {
-				t.Errorf("%v and %v events a second, want %v", stream.EventsPerSecond, sink.EventsPerSecond, want)
-			}
+			want := 150.0 / 70
+			assert.True(t, stream.EventsPerSecond == want && sink.EventsPerSecond == want, stream.EventsPerSecond, sink.EventsPerSecond, "events a second, want", want)
 			if stream.LagSeconds == nil || *stream.LagSeconds != 0 || time.Since(stream.Position) > 3*time.Second {
 				t.Errorf("lag %v at %v, want none at about %v", stream.LagSeconds, stream.Position, time.Now())
 			}
 			assert.EqualSlices(t, plain(h.Streams[0].EventsPerSecond), []float64{-1, 0, 10, 0, 0}, "events a second")
 			assert.EqualSlices(t, plain(h.Sinks[0].EventsPerSecond), []float64{-1, 0, 10, 0, 0}, "delivered a second")
-			if got := plain(h.Streams[0].LagSeconds); !slices.Equal(got[1:], []float64{0, 0, 0, 0}) {
-				t.Errorf("lag of the stream %v, want none", got)
-			}
-			if h.StepSeconds != 15 || !h.Until.Equal(s.options.Started.Add(time.Minute)) || len(h.Journal.Bytes) != 5 || *h.Journal.Bytes[4] == 0 {
-				t.Errorf("%+v", h)
-			}
+			got := plain(h.Streams[0].LagSeconds)
+			assert.EqualSlices(t, got[1:], []float64{0, 0, 0, 0}, "lag of the stream", got)
+			assert.True(t, h.StepSeconds == 15 && h.Until.Equal(s.options.Started.Add(time.Minute)) && len(h.Journal.Bytes) == 5 && *h.Journal.Bytes[4] != 0, h)
 			time.Sleep(2 * time.Minute)
-			if status, _ := s.report(t); status.Sinks[0].EventsPerSecond != 0 || status.Sinks[0].Delivered != 150 {
-				t.Errorf("later: %+v", status.Sinks[0])
-			}
+			status, _ = s.report(t)
+			assert.True(t, status.Sinks[0].EventsPerSecond == 0 && status.Sinks[0].Delivered == 150, "later", status.Sinks[0])
 		})
 	})
 	t.Run("a sink that is paused lags behind more and more", func(t *testing.T) {
@@ -165,13 +159,10 @@ func TestHistoryCoversAnHour(t *testing.T) {
 			a.AddBacklog(7, time.Second)
 			time.Sleep(40 * time.Second)
 			status, h := s.report(t)
-			if got, want := plain(h.Sinks[0].LagEvents), []uint64{7, 7}; !slices.Equal(got[1:], want) {
-				t.Errorf("lag in events %v, want %v", got, want)
-			}
+			got, want := plain(h.Sinks[0].LagEvents), []uint64{7, 7}
+			assert.EqualSlices(t, got[1:], want, "lag in events", got)
 			seconds := plain(h.Sinks[0].LagSeconds)
-			if seconds[1] <= 0 || seconds[2] != seconds[1]+15 || status.Sinks[0].LagSeconds <= seconds[2] {
-				t.Errorf("lag in seconds %v, now %v", seconds, status.Sinks[0].LagSeconds)
-			}
+			assert.True(t, seconds[1] > 0 && seconds[2] == seconds[1]+15 && status.Sinks[0].LagSeconds > seconds[2], "lag in seconds", seconds, "now", status.Sinks)
 		})
 	})
 	t.Run("an added sink begins without values and a removed one disappears", func(t *testing.T) {
@@ -186,9 +177,7 @@ func TestHistoryCoversAnHour(t *testing.T) {
 			s.replace(t, a, other+`, {name: log, file: {path: "-"}, start: beginning}]`)
 			time.Sleep(30 * time.Second)
 			_, h := s.report(t)
-			if len(h.Sinks) != 2 || h.Sinks[0].Sink != "other" || h.Sinks[1].Sink != "log" {
-				t.Fatalf("%+v", h.Sinks)
-			}
+			require.True(t, len(h.Sinks) == 2 && h.Sinks[0].Sink == "other" && h.Sinks[1].Sink == "log", h.Sinks)
 			for what, c := range map[string]struct{ got, want []float64 }{
 				"rate of the new":  {plain(h.Sinks[0].EventsPerSecond), []float64{-1, -1, -1, 0}},
 				"lag of the new":   {plain(h.Sinks[0].LagSeconds), []float64{-1, -1, 0, 0}},
@@ -198,9 +187,8 @@ func TestHistoryCoversAnHour(t *testing.T) {
 				assert.EqualSlices(t, c.got, c.want, what)
 			}
 			s.replace(t, a, other+`]`)
-			if _, h := s.report(t); len(h.Sinks) != 1 || h.Sinks[0].Sink != "other" {
-				t.Errorf("%+v", h.Sinks)
-			}
+			_, h = s.report(t)
+			assert.True(t, len(h.Sinks) == 1 && h.Sinks[0].Sink == "other", h.Sinks)
 		})
 	})
 	t.Run("it is an hour long, and all lists are of one length", func(t *testing.T) {
@@ -226,9 +214,8 @@ func TestARateIsUnknownAfterACountRestarts(t *testing.T) {
 	for i, count := range []uint64{5, 20, 3, 6} {
 		h.add(moment{at: now.Add(time.Duration(i) * historyStep), rows: map[checkpoint.Owner]row{owner: {count: count}}})
 	}
-	if got, want := plain(column(h.moments, func(m moment) *float64 { return m.rows[owner].perSecond })), []float64{-1, 1, -1, 0.2}; !slices.Equal(got, want) {
-		t.Errorf("rates %v, want %v", got, want)
-	}
+	got, want := plain(column(h.moments, func(m moment) *float64 { return m.rows[owner].perSecond })), []float64{-1, 1, -1, 0.2}
+	assert.EqualSlices(t, got, want, "rates")
 	assert.Equal(t, h.rate(owner, 12, now.Add(4*historyStep)), 9.0/30, "mean rate")
 }
 

@@ -46,9 +46,8 @@ func TestStop(t *testing.T) {
 				})))
 				ps.start(t.Context(), &part{name: "appliance hq", tasks: []task{c.source(release)}})
 				left := sortedNames(stopParts(context.Background(), ps.all(), NewStop(timeout)))
-				if took := time.Since(begun); took != c.takes || !slices.Equal(left, c.left) {
-					t.Errorf("it took %s, and %q are left; want %s and %q", took, left, c.takes, c.left)
-				}
+				took := time.Since(begun)
+				assert.True(t, took == c.takes && slices.Equal(left, c.left), "it took", took, left, "are left; want", c.takes, c.left)
 				assert.Equal(t, <-stopped, c.sinkStoppedAt, "the sink was stopped after")
 				close(release)
 				synctest.Wait()
@@ -68,9 +67,8 @@ func TestStop(t *testing.T) {
 			defer cancel()
 			begun := time.Now()
 			left := sortedNames(stopParts(ctx, ps.of("sink lake"), NewStop(timeout)))
-			if took := time.Since(begun); took != time.Second || len(left) != 1 {
-				t.Errorf("it took %s, and %q are left", took, left)
-			}
+			took := time.Since(begun)
+			assert.True(t, took == time.Second && len(left) == 1, "it took", took, left, "are left")
 		})
 	})
 	t.Run("a part waits for an earlier one of its name", func(t *testing.T) {

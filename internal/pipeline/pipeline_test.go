@@ -2,7 +2,6 @@ package pipeline_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -151,9 +150,7 @@ func (p *process) delivered(t *testing.T) (n float64, found bool) {
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("gave up waiting: %s", what)
-		}
+		require.True(t, time.Now().Before(deadline), "gave up waiting", what)
 	}
 }
 
@@ -175,13 +172,10 @@ func TestAPipelineThatEndedLeavesNothingInTheProcess(t *testing.T) {
 			p.judge(t, m)
 			await(t, "its metrics", func() bool { n, _ := p.delivered(t); return n == 300 })
 			require.NoError(t, c.end(m, r))
-			if err := r.end(t); !errors.Is(err, c.err) {
-				t.Errorf("it ended with %v, want %v", err, c.err)
-			}
+			assert.ErrorIs(t, r.end(t), c.err, "it ended with")
 			m.appliance.AddMany(50)
-			if _, found := p.delivered(t); found {
-				t.Error("it has metrics")
-			}
+			_, found := p.delivered(t)
+			assert.False(t, found, "it has metrics")
 			assert.Equal(t, p.book.Received("a"), 300, "events from a pipeline that ended after 300")
 			if c.err != nil {
 				return
@@ -219,9 +213,8 @@ func TestTheLagOfASourceGrowsWhileItsApplianceIsDown(t *testing.T) {
 	for _, least := range []float64{0.2, 0.5} {
 		await(t, "a lag", func() bool {
 			metric, status, backlog := lag()
-			if longest := time.Since(begun).Seconds() + 10; metric > longest || status > longest || backlog {
-				t.Fatalf("the lag is %v and %v after %v, with a backlog: %t", metric, status, longest-10, backlog)
-			}
+			longest := time.Since(begun).Seconds() + 10
+			require.True(t, metric <= longest && status <= longest && !backlog, "the lag", metric, status, longest-10, "with a backlog", backlog)
 			return metric >= least && status >= least
 		})
 	}

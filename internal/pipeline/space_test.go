@@ -75,9 +75,7 @@ func (w *watched) acknowledgeAll(t *testing.T) {
 // refuseLog fails the test unless the log contains a text this many times.
 func (w *watched) refuseLog(t *testing.T, text string, want int) {
 	t.Helper()
-	if n := strings.Count(w.log.String(), text); n != want {
-		t.Errorf("the log says %d times %q, want %d:\n%s", n, text, want, &w.log)
-	}
+	assert.Equal(t, strings.Count(w.log.String(), text), want, "the log says", "times", text, &w.log)
 }
 
 func TestRefusedMessagesLeaveSpaceForTheAnswersToTickets(t *testing.T) {

@@ -29,9 +29,7 @@ func TestClose(t *testing.T) {
 			}
 			assert.EqualSlices(t, closed, []string{"a", "b", "c"}, "closed")
 			assert.Empty(t, c.Left, "abandoned")
-			if !errors.Is(c.Err, first) || !errors.Is(c.Err, last) {
-				t.Errorf("got %v", c.Err)
-			}
+			assert.True(t, errors.Is(c.Err, first) && errors.Is(c.Err, last), c.Err)
 		})
 	})
 	t.Run("an item that hangs is abandoned shortly after the deadline", func(t *testing.T) {
@@ -44,9 +42,8 @@ func TestClose(t *testing.T) {
 				<-release
 				return nil
 			})
-			if took := time.Since(begun); took != timeout+windDown+closing || !slices.Equal(c.Left, []string{"the state"}) || c.Err != nil {
-				t.Errorf("it took %s; abandoned %q, error %v", took, c.Left, c.Err)
-			}
+			took := time.Since(begun)
+			assert.True(t, took == timeout+windDown+closing && slices.Equal(c.Left, []string{"the state"}) && c.Err == nil, "it took", took, "abandoned", c.Left, c.Err)
 		})
 	})
 }

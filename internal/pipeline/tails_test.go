@@ -72,14 +72,12 @@ func TestATailOfSmallEventsDoesNotWaitForAReaderOfALargeOne(t *testing.T) {
 	})
 	<-held
 	read := 0
-	if _, err := tails.read(t.Context(), small, 0, func(transform.Event) error { read++; return nil }); err != nil || read != 2 {
-		t.Errorf("%d events, %v", read, err)
-	}
+	_, err := tails.read(t.Context(), small, 0, func(transform.Event) error { read++; return nil })
+	assert.True(t, err == nil && read == 2, read, "events", err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := tails.read(ctx, large, 0, func(transform.Event) error { return nil }); err == nil {
-		t.Error("a second large event was read while the first was held")
-	}
+	_, err = tails.read(ctx, large, 0, func(transform.Event) error { return nil })
+	assert.Error(t, err, "a second large event was read while the first was held")
 	close(release)
 	stalled.Wait()
 }

@@ -21,6 +21,7 @@ import (
 	"ndrbridge/internal/pipeline"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/locked"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
@@ -65,17 +66,13 @@ func (u *upgradable) run(do func(*pipeline.Pipeline)) {
 		Version: "test", Log: slog.New(slog.NewTextHandler(&u.log, nil)), Stdout: io.Discard, Started: time.Now(),
 		Registerer: prometheus.NewRegistry(), Pages: appliance.NewBudget(1 << 20),
 	})
-	if err := p.Open(u.Context(), u.config); err != nil {
-		u.Fatal(err)
-	}
+	require.NoError(u, p.Open(u.Context(), u.config))
 	r := &running{Pipeline: p, ended: make(chan *pipeline.Stop, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { r.ended <- p.Run(ctx, func(...any) {}) }()
 	do(p)
 	cancel()
-	if err := r.end(u.T); err != nil {
-		u.Error(err)
-	}
+	assert.NoError(u, r.end(u.T))
 }
 
 // change lets n detections, entries and records appear, and some known detections change.
@@ -86,9 +83,7 @@ func (u *upgradable) change(n int, status string, known []*standin.Version) {
 	u.appliance.AddRecords(n)
 	for _, v := range known {
 		time.Sleep(2 * time.Millisecond) // each has a mod_time of its own
-		if err := u.appliance.Update(func(d *standin.Detection) { d.Status = standin.Text(status) }, v.ID); err != nil {
-			u.Fatal(err)
-		}
+		require.NoError(u, u.appliance.Update(func(d *standin.Detection) { d.Status = standin.Text(status) }, v.ID))
 	}
 }
 
@@ -134,9 +129,8 @@ func (u *upgradable) awaitRereads() {
 		return now["POST /detections/search"] >= since["POST /detections/search"]+50 && now["POST /records/search"] >= since["POST /records/search"]+3 &&
 			time.Since(begun) > 2500*time.Millisecond
 	})
-	if got, want := u.counts(), u.expected(); !maps.Equal(got, want) {
-		u.Errorf("events of %v, want %v", got, want)
-	}
+	got, want := u.counts(), u.expected()
+	assert.True(u, maps.Equal(got, want), "events of", got, want)
 }
 
 // summary returns the title in a detection's event, and which fields have changed.
@@ -145,9 +139,7 @@ func (u *upgradable) summary(e transform.Event) (title, changed string) {
 		Detection struct{ Title string }
 		Changes   map[string]json.RawMessage
 	}
-	if err := json.Unmarshal(e.Data(), &data); err != nil {
-		u.Fatal(err)
-	}
+	require.NoError(u, json.Unmarshal(e.Data(), &data))
 	return data.Detection.Title, strings.Join(slices.Sorted(maps.Keys(data.Changes)), " ")
 }
 
@@ -167,13 +159,9 @@ func (u *upgradable) judge() {
 	made, tracked := make(map[int64]int), make(map[int64][]byte)
 	for _, v := range u.appliance.History() {
 		d, err := transform.ParseDetection(v.JSON, false)
-		if err != nil {
-			u.Fatal(err)
-		}
+		require.NoError(u, err)
 		want, err := encoder.Detection(d, transform.Observation{Created: made[v.ID] == 0, Before: tracked[v.ID]})
-		if err != nil {
-			u.Fatal(err)
-		}
+		require.NoError(u, err)
 		if len(arrived[want.Subject]) <= made[v.ID] {
 			continue // a missing one was reported
 		}
@@ -217,16 +205,12 @@ func TestAnUpgradeRepeatsLosesAndMisreportsNothing(t *testing.T) {
 				u.change(10, "closed", known[:20])
 				u.awaitRereads()
 				status, err := p.Control().Status(t.Context())
-				if err != nil || status.Appliances[0].Replaced != nil {
-					t.Errorf("the appliance is reported as replaced: %+v (%v)", status.Appliances[0].Replaced, err)
-				}
+				assert.True(t, err == nil && status.Appliances[0].Replaced == nil, "the appliance is reported as replaced", status.Appliances, err)
 				found, err := p.Control().Verify(t.Context(), "hq", time.Now().Add(-time.Hour), poller.VerifyReport{
 					Progress: func(string, int, time.Time) {},
 					Found:    func(d poller.Difference) { t.Errorf("verification finds %+v", d) },
 				})
-				if err != nil || len(found) == 0 {
-					t.Errorf("verification: %+v (%v)", found, err)
-				}
+				assert.True(t, err == nil && len(found) != 0, "verification", found, err)
 			})
 			u.judge()
 		})

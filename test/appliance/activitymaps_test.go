@@ -8,6 +8,7 @@ import (
 
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/appliance/topology"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -40,12 +41,9 @@ func TestTopologyQueries(t *testing.T) {
 	found := slices.ContainsFunc(ofMap.Edges, func(e topology.Edge) bool {
 		return e.From == client && e.To == everywhere.Edges[0].To && e.Weight >= everywhere.Edges[0].Weight && e.Annotations == nil
 	})
-	if !found {
-		t.Errorf("the edge %+v is not among %+v", everywhere.Edges[0], ofMap.Edges)
-	}
-	if none := c.topology("/activitymaps/1/query", `{"from":0}`); len(none.Edges) > 0 {
-		t.Errorf("no time has the edges %+v", none.Edges)
-	}
+	assert.True(t, found, "the edge", everywhere.Edges, "is not among", ofMap.Edges)
+	none := c.topology("/activitymaps/1/query", `{"from":0}`)
+	assert.Empty(t, none.Edges, "no time has the edges")
 }
 
 func TestADeviceGroupIsAnOriginWithItsDevices(t *testing.T) {
@@ -56,7 +54,5 @@ func TestADeviceGroupIsAnOriginWithItsDevices(t *testing.T) {
 			"steps":[{"relationships":[{"protocol":"HTTP","role":"client"}]}]}]}`).Edges)
 	}
 	group, all := edges(`{"object_type":"device_group","object_id":1}`), edges(`{"object_type":"all_devices","object_id":0}`)
-	if all == 0 || group != all {
-		t.Errorf("%d edges lead to web servers, %d in all have HTTP", group, all)
-	}
+	assert.True(t, all != 0 && group == all, group, "edges lead to web servers", all, "in all have HTTP")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 )
 
 func TestApplicationActivity(t *testing.T) {
@@ -13,21 +14,14 @@ func TestApplicationActivity(t *testing.T) {
 	var ids []float64
 	for _, application := range c.objects("/applications") {
 		activity := c.objects(fmt.Sprintf("/applications/%v/activity", application["id"]))
-		if len(activity) == 0 {
-			t.Errorf("%v has no activity", application["display_name"])
-		}
+		assert.True(t, len(activity) != 0, application, "has no activity")
 		for _, a := range activity {
 			ids = append(ids, a["id"].(float64))
-			if a["application_id"] != application["id"] {
-				t.Errorf("the activity of %v is that of %v", application["id"], a["application_id"])
-			}
-			if from, until := a["from_time"].(float64), a["until_time"].(float64); from >= until || until > float64(epoch.UnixMilli()) {
-				t.Errorf("the activity is from %v until %v", from, until)
-			}
+			assert.Equal(t, a["application_id"], application["id"], "the activity of", "is that of")
+			from, until := a["from_time"].(float64), a["until_time"].(float64)
+			assert.True(t, from < until && until <= float64(epoch.UnixMilli()), "the activity is from", from, "until", until)
 		}
 	}
-	if n := len(ids); n != len(slices.Compact(slices.Sorted(slices.Values(ids)))) {
-		t.Errorf("two records have one id: %v", ids)
-	}
+	assert.Equal(t, len(ids), len(slices.Compact(slices.Sorted(slices.Values(ids)))), "two records have one id", ids)
 	c.want(404, "GET", "/applications/11/activity", "")
 }

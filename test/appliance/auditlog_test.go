@@ -57,9 +57,8 @@ func TestAuditLog(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v1/auditlog", nil)
 		r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
 		a.ServeHTTP(w, r)
-		if err := json.Unmarshal(w.Body.Bytes(), &entries); err != nil || len(entries) != 4 || string(entries[3].Body) != "null" {
-			t.Errorf("%s, %v", entries, err)
-		}
+		err := json.Unmarshal(w.Body.Bytes(), &entries)
+		assert.True(t, err == nil && len(entries) == 4 && string(entries[3].Body) == "null", entries, err)
 	})
 	t.Run("what clients do leaves entries unless they are switched off", func(t *testing.T) {
 		for _, off := range []bool{false, true} {
@@ -70,9 +69,8 @@ func TestAuditLog(t *testing.T) {
 			d := a.Generate()
 			d.TicketID = standin.TicketID{ID: "T-1"}
 			id := a.Add(d)[0].ID
-			if status, body := caller.token("id", "secret", grant); status != http.StatusOK {
-				t.Fatalf("no token: %d %v", status, body)
-			}
+			status, body := caller.token("id", "secret", grant)
+			require.Equal(t, status, http.StatusOK, "no token", body)
 			caller.want(http.StatusNoContent, "PATCH", "/detections/"+mustJSON(t, id), `{"status": "acknowledged"}`)
 			caller.want(http.StatusNoContent, "PATCH", "/detections/tickets", `{"ticket_id": "T-1", "status": "new"}`)
 			caller.want(http.StatusUnprocessableEntity, "PATCH", "/detections/"+mustJSON(t, id), `{"participants": [{"id": 0}]}`)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -24,9 +25,7 @@ func (c *caller) token(id, secret, form string) (int, map[string]any) {
 	defer resp.Body.Close()
 	b := require.Value(io.ReadAll(resp.Body))(c.t)
 	var body map[string]any
-	if err := json.Unmarshal(b, &body); err != nil {
-		c.t.Fatalf("%v: %s", err, b)
-	}
+	require.NoError(c.t, json.Unmarshal(b, &body), string(b))
 	return resp.StatusCode, body
 }
 
@@ -43,9 +42,7 @@ func TestTokens(t *testing.T) {
 	})
 	t.Run("a token is accepted for as long as it says", func(t *testing.T) {
 		status, body := c.token("id", "secret", grant)
-		if status != 200 || body["expires_in"] != 60.0 || body["token_type"] != "Bearer" {
-			t.Fatalf("got %d %v", status, body)
-		}
+		require.True(t, status == 200 && body["expires_in"] == 60.0 && body["token_type"] == "Bearer", status, body)
 		c.authorization = "Bearer " + body["access_token"].(string)
 		c.want(200, "GET", "/service/version", "")
 		a.SetSkew(time.Hour) // the clock that people see is not what counts
@@ -64,13 +61,11 @@ func TestTokens(t *testing.T) {
 		c.want(401, "GET", "/service/version", "")
 	})
 	t.Run("a wrong secret is an invalid client", func(t *testing.T) {
-		if status, body := c.token("id", "guess", grant); status != 400 || body["error"] != "invalid_client" {
-			t.Errorf("got %d %v", status, body)
-		}
+		status, body := c.token("id", "guess", grant)
+		assert.True(t, status == 400 && body["error"] == "invalid_client", status, body)
 	})
 	t.Run("another grant is unsupported", func(t *testing.T) {
-		if status, body := c.token("id", "secret", "grant_type=password"); status != 400 || body["error"] != "unsupported_grant_type" {
-			t.Errorf("got %d %v", status, body)
-		}
+		status, body := c.token("id", "secret", "grant_type=password")
+		assert.True(t, status == 400 && body["error"] == "unsupported_grant_type", status, body)
 	})
 }

@@ -102,9 +102,7 @@ func (c *caller) check(r *http.Request, resp *http.Response, body []byte) {
 func (c *caller) do(method, path, body string) reply {
 	c.t.Helper()
 	got, err := c.send(method, "/api/v1"+path, body)
-	if err != nil {
-		c.t.Fatalf("%s %s: %v", method, path, err)
-	}
+	require.NoError(c.t, err, method, path)
 	return got
 }
 
@@ -112,9 +110,7 @@ func (c *caller) do(method, path, body string) reply {
 func (c *caller) want(status int, method, path, body string) reply {
 	c.t.Helper()
 	got := c.do(method, path, body)
-	if got.status != status {
-		c.t.Fatalf("%s %s %s: status %d, want %d: %s", method, path, body, got.status, status, got.body)
-	}
+	require.Equal(c.t, got.status, status, method, path, body, "status", got.body)
 	return got
 }
 

@@ -46,14 +46,11 @@ func TestCertificates(t *testing.T) {
 	c, shown := serveTLS(t)
 	first := shown()[0]
 	assert.NoError(t, first.VerifyHostname("sensor.example"))
-	if again := shown()[0]; !again.Equal(first) {
-		t.Error("the certificate changes by itself")
-	}
+	again := shown()[0]
+	assert.True(t, again.Equal(first), "the certificate changes by itself")
 	c.want(204, "POST", "/service/sslcert", "")
 	second := shown()[0]
-	if second.Equal(first) || second.CheckSignature(second.SignatureAlgorithm, second.RawTBSCertificate, second.Signature) != nil {
-		t.Error("the certificate was not generated again, self-signed")
-	}
+	assert.True(t, !second.Equal(first) && second.CheckSignature(second.SignatureAlgorithm, second.RawTBSCertificate, second.Signature) == nil)
 
 	authority := certificate.New(t, "authority", time.Now().Add(time.Hour), nil)
 	replacement := certificate.New(t, "sensor.example", time.Now().Add(time.Hour), &authority)
@@ -65,9 +62,8 @@ func TestCertificates(t *testing.T) {
 		t.Errorf("the certificate is %v, want that which was put", got[0].Subject)
 	}
 	c.typed(plain, 204, "PUT", "/service/sslcert", replacementPEM+authorityPEM)
-	if got := shown(); len(got) != 2 || !got[1].Equal(authority.Leaf) {
-		t.Errorf("%d certificates are served, want that of the authority as well", len(got))
-	}
+	got := shown()
+	assert.True(t, len(got) == 2 && got[1].Equal(authority.Leaf), len(got), "certificates are served, want that of the authority as well")
 	c.typed("application/json", 415, "PUT", "/service/sslcert", `{}`)
 }
 
@@ -95,11 +91,9 @@ func TestSigningRequests(t *testing.T) {
 		der, err := x509.CreateCertificate(rand.Reader, template, authority.Leaf, made.PublicKey, authority.PrivateKey)
 		require.NoError(t, err)
 		c.typed("text/plain", 204, "PUT", "/service/sslcert", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-		if got := shown()[0]; !bytes.Equal(got.Raw, der) {
-			t.Error("another certificate is served")
-		}
-		if again := request(t, `{"subject":{"common_name":"a"},"subject_alternative_names":[{"type":"dns","name":"a"}]}`); !bytes.Equal(again.RawSubjectPublicKeyInfo, made.RawSubjectPublicKeyInfo) {
-			t.Error("the key has changed")
-		}
+		got := shown()[0]
+		assert.True(t, bytes.Equal(got.Raw, der), "another certificate is served")
+		again := request(t, `{"subject":{"common_name":"a"},"subject_alternative_names":[{"type":"dns","name":"a"}]}`)
+		assert.True(t, bytes.Equal(again.RawSubjectPublicKeyInfo, made.RawSubjectPublicKeyInfo), "the key has changed")
 	})
 }

@@ -3,7 +3,6 @@ package appliance_test
 import (
 	"encoding/json"
 	"maps"
-	"reflect"
 	"testing"
 
 	standin "ndrbridge/test/appliance"
@@ -35,9 +34,8 @@ func TestCollections(t *testing.T) {
 			at := c.create(path, test.body)
 			object := c.object(at + test.query)
 			wantFields(t, object, decoded(t, test.body))
-			if list := c.objects(path + test.query); !reflect.DeepEqual(list[len(list)-1], object) {
-				t.Errorf("the list ends with %v, not with %v", list[len(list)-1], object)
-			}
+			list := c.objects(path + test.query)
+			assert.DeepEqual(t, list[len(list)-1], object, "the list ends with")
 			if test.unique {
 				c.want(400, "POST", path, test.body)
 			}
@@ -56,9 +54,8 @@ func TestCollections(t *testing.T) {
 			c.want(404, "GET", at, "")
 			c.want(404, "PATCH", at, `{}`)
 			c.want(404, "DELETE", at, "")
-			if again := c.create(path, test.body); again == at {
-				t.Errorf("%s is used again after it was deleted", at)
-			}
+			again := c.create(path, test.body)
+			assert.True(t, again != at, at, "is used again after it was deleted")
 		})
 	}
 }
@@ -68,9 +65,7 @@ func (c *caller) create(path, body string) string {
 	c.t.Helper()
 	created := c.want(201, "POST", path, body)
 	at := created.header.Get("Location")
-	if created.body != "" || len(at) <= len("/api/v1"+path+"/") || at[:len("/api/v1"+path)] != "/api/v1"+path {
-		c.t.Fatalf("POST %s is answered with the location %q and the body %q", path, at, created.body)
-	}
+	require.True(c.t, created.body == "" && len(at) > len("/api/v1"+path+"/") && at[:len("/api/v1"+path)] == "/api/v1"+path, path, at, created.body)
 	return at[len("/api/v1"):]
 }
 

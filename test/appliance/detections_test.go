@@ -23,9 +23,8 @@ func TestGetDetection(t *testing.T) {
 		for id, fields := range map[string][]string{"2": {"end_time", "ticket_url"}, "3": {"risk_score", "assignee", "status", "resolution"}} {
 			d := c.detection(id)
 			for _, field := range fields {
-				if value, ok := d[field]; !ok || value != nil {
-					t.Errorf("%s is %v", field, value)
-				}
+				value, ok := d[field]
+				assert.True(t, ok && value == nil, field, value)
 			}
 		}
 	})
@@ -35,13 +34,11 @@ func TestGetDetection(t *testing.T) {
 		for id, fields := range map[string][]string{"2": {"end_time", "ticket_url"}, "3": {"risk_score"}} {
 			d := c.detection(id)
 			for _, field := range fields {
-				if value, ok := d[field]; ok {
-					t.Errorf("%s is %v", field, value)
-				}
+				value, ok := d[field]
+				assert.False(t, ok, field, value)
 			}
-			if _, ok := d["resolution"]; !ok {
-				t.Errorf("resolution is absent from %v", d)
-			}
+			_, ok := d["resolution"]
+			assert.True(t, ok, "resolution is absent from", d)
 		}
 	})
 	t.Run("a ticket has a URL, which changes with its id", func(t *testing.T) {
@@ -52,19 +49,16 @@ func TestGetDetection(t *testing.T) {
 			{`{"ticket_id":"T 2/3"}`, "https://jira.example/browse/T%202%2F3?view=all"},
 		} {
 			c.want(204, "PATCH", "/detections/1", change.body)
-			if got := c.detection("1")["ticket_url"]; got != change.want {
-				t.Errorf("it is %v, want %s", got, change.want)
-			}
+			got := c.detection("1")["ticket_url"]
+			assert.True(t, got == change.want, "it", got, change.want)
 		}
 		c.want(204, "PATCH", "/detections/1", `{"ticket_id":null}`)
-		if got := c.detection("1")["ticket_url"]; got != nil {
-			t.Errorf("without a ticket it is %v", got)
-		}
+		got := c.detection("1")["ticket_url"]
+		assert.True(t, got == nil, "without a ticket it", got)
 	})
 	t.Run("a ticket_id can be a number", func(t *testing.T) {
-		if got := c.detection("3")["ticket_id"]; got != 3041.0 {
-			t.Errorf("it is %v", got)
-		}
+		got := c.detection("3")["ticket_id"]
+		assert.True(t, got == 3041.0, "it", got)
 	})
 	t.Run("an unknown id is a problem", func(t *testing.T) {
 		got := c.want(http.StatusNotFound, "GET", "/detections/99", "")
@@ -81,14 +75,11 @@ func TestRandomDetections(t *testing.T) {
 	t.Run("a selection holds nothing twice", func(t *testing.T) {
 		distinct := slices.Clone(first)
 		slices.Sort(distinct)
-		if len(slices.Compact(distinct)) != 10 {
-			t.Errorf("selected %v", first)
-		}
+		assert.Equal(t, len(slices.Compact(distinct)), 10, "selected", first)
 	})
 	t.Run("the next one is another", func(t *testing.T) {
-		if second := idsOf(t, c.want(http.StatusOK, "GET", "/detections?limit=10", "").body); slices.Equal(first, second) {
-			t.Errorf("selected %v twice", first)
-		}
+		second := idsOf(t, c.want(http.StatusOK, "GET", "/detections?limit=10", "").body)
+		assert.False(t, slices.Equal(first, second), "selected", first, "twice")
 	})
 	t.Run("a limit over 20000 is refused", func(t *testing.T) {
 		c.want(http.StatusBadRequest, "GET", "/detections?limit=20001", "")

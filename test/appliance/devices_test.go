@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -16,20 +17,15 @@ func TestDevices(t *testing.T) {
 	c.authorization = strings.Replace(c.authorization, "Service", "Acme", 1)
 	t.Run("a body that is nested thousands deep is refused", func(t *testing.T) {
 		body := `{"filter": ` + strings.Repeat(`{"operator": "not", "rules": [`, 4000) + strings.Repeat("]}", 4001)
-		if got := c.want(http.StatusBadRequest, "POST", "/devices/search", body).body; got != `{"error_message":"the body is nested more than 100 deep"}` {
-			t.Errorf("the refusal is %s", got)
-		}
+		assert.Equal(t, c.want(http.StatusBadRequest, "POST", "/devices/search", body).body, `{"error_message":"the body is nested more than 100 deep"}`, "the refusal")
 	})
 	t.Run("an id makes the same device each time, with the product's own id", func(t *testing.T) {
 		const body = `{"filter": {"field": "id", "operator": "in", "operand": [7]}}`
 		first := c.want(http.StatusOK, "POST", "/devices/search", body).body
-		if again := c.want(http.StatusOK, "POST", "/devices/search", body).body; again != first {
-			t.Errorf("%s, then %s", first, again)
-		}
+		assert.Equal(t, c.want(http.StatusOK, "POST", "/devices/search", body).body, first, "then")
 		var devices []map[string]any
-		if err := json.Unmarshal([]byte(first), &devices); err != nil || devices[0]["acme_id"] != devices[0]["discovery_id"] || devices[0]["display_name"] == "" {
-			t.Errorf("%s, %v", first, err)
-		}
+		err := json.Unmarshal([]byte(first), &devices)
+		assert.True(t, err == nil && devices[0]["acme_id"] == devices[0]["discovery_id"] && devices[0]["display_name"] != "", first, err)
 	})
 	t.Run("every participant that is a device has one", func(t *testing.T) {
 		d := a.Generate()
@@ -38,9 +34,8 @@ func TestDevices(t *testing.T) {
 			ids = append(ids, p.ObjectID)
 		}
 		body := `{"filter": {"field": "id", "operator": "in", "operand": ` + mustJSON(t, ids) + `}}`
-		if found := idsOf(t, c.want(http.StatusOK, "POST", "/devices/search", body).body); len(found) == 0 {
-			t.Errorf("none of %v is known", ids)
-		}
+		found := idsOf(t, c.want(http.StatusOK, "POST", "/devices/search", body).body)
+		assert.True(t, len(found) != 0, "none of", ids, "is known")
 	})
 }
 
@@ -50,9 +45,8 @@ func TestDeviceSearchReturnsTheFieldsAskedFor(t *testing.T) {
 	got := c.want(200, "POST", "/devices/search", `{"limit":1,"offset":2,"result_fields":["dns_name","acme_id"],"filter":{"operator":"and","rules":[
 		{"field":"analysis","operator":"in","operand":["advanced","standard"]},{"field":"id","operator":"<=","operand":500}]}}`).body
 	var found []map[string]any
-	if err := json.Unmarshal([]byte(got), &found); err != nil || len(found) != 1 || len(found[0]) != 3 || found[0]["acme_id"] == "" || found[0]["dns_name"] == "" {
-		t.Errorf("found %s, %v", got, err)
-	}
+	err := json.Unmarshal([]byte(got), &found)
+	assert.True(t, err == nil && len(found) == 1 && len(found[0]) == 3 && found[0]["acme_id"] != "" && found[0]["dns_name"] != "", "found", got, err)
 }
 
 // device returns a device as the appliance shows it.
@@ -74,19 +68,13 @@ func TestDevicesOfDetections(t *testing.T) {
 	c.want(404, "GET", "/devices/77777", "")
 	a.Add(d)
 	got := c.device(77777)
-	if got["ipaddr4"] != "10.1.2.3" || got["dns_name"] != "laptop.corp.example" || got["display_name"] != "laptop.corp.example" {
-		t.Errorf("the device is %v", got)
-	}
+	assert.True(t, got["ipaddr4"] == "10.1.2.3" && got["dns_name"] == "laptop.corp.example" && got["display_name"] == "laptop.corp.example", "the device", got)
 	c.want(404, "GET", "/devices/88888", "")
 	for path, want := range map[string]bool{"from=-1h": true, "until=-2h": false, "from=-45m&until=-40m": true, "from=-20m": false} {
 		body := c.want(200, "GET", "/devices/77777/ipaddrs?"+path, "").body
-		if strings.Contains(body, `"ipaddr":"10.1.2.3"`) != want {
-			t.Errorf("with %s, the addresses are %s", path, body)
-		}
+		assert.Equal(t, strings.Contains(body, `"ipaddr":"10.1.2.3"`), want, path, "the addresses are", body)
 	}
-	if body := c.want(200, "GET", "/devices/77777/dnsnames", "").body; !strings.Contains(body, `{"dns_name":"laptop.corp.example","from_time":1772597167890,"until_time":1772598967890}`) {
-		t.Errorf("the names are %s", body)
-	}
+	assert.Contains(t, c.want(200, "GET", "/devices/77777/dnsnames", "").body, `{"dns_name":"laptop.corp.example","from_time":1772597167890,"until_time":1772598967890}`)
 	wantIDs(t, idsOf(t, c.want(200, "POST", "/devices/search", `{"filter":{"field":"ipaddr","operator":"=","operand":"10.1.2.3"}}`).body), 77777)
 	wantIDs(t, idsOf(t, c.want(200, "POST", "/devices/search", `{"filter":{"field":"dns_name","operator":"=","operand":"LAPTOP.corp.example"}}`).body), 77777)
 	for range 200 {

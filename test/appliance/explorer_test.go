@@ -31,16 +31,13 @@ func TestExplorerIsServed(t *testing.T) {
 		got := c.want(http.StatusOK, "GET", p.path, "")
 		assert.Equal(t, got.header.Get("Content-Type"), p.contentType, p.path)
 		assert.Contains(t, got.body, p.part, p.path)
-		if policy := got.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
-			t.Errorf("%s: the policy is %q", p.path, policy)
-		}
+		policy := got.header.Get("Content-Security-Policy")
+		assert.True(t, strings.Contains(policy, "default-src 'none'") && !strings.Contains(policy, "unsafe"), p.path, "the policy", policy)
 	}
-	if got := c.want(http.StatusOK, "HEAD", "/explore/", ""); got.body != "" {
-		t.Errorf("the answer to HEAD has the body %s", got.body)
-	}
-	if got := c.want(http.StatusMethodNotAllowed, "POST", "/explore/", ""); got.header.Get("Allow") != "GET, HEAD" {
-		t.Errorf("it allows %q", got.header.Get("Allow"))
-	}
+	got := c.want(http.StatusOK, "HEAD", "/explore/", "")
+	assert.Equal(t, got.body, "", "the answer to HEAD has the body")
+	got = c.want(http.StatusMethodNotAllowed, "POST", "/explore/", "")
+	assert.Equal(t, got.header.Get("Allow"), "GET, HEAD", "it allows")
 	c.want(http.StatusNotFound, "GET", "/explore/explorer.go", "")
 
 	t.Run("without gzip", func(t *testing.T) {
@@ -69,9 +66,8 @@ func TestEditions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, client := serve(t, c.options)
 			var got struct{ Edition string }
-			if err := json.Unmarshal([]byte(client.want(http.StatusOK, "GET", "/service/edition", "").body), &got); err != nil || got.Edition != c.edition {
-				t.Errorf("the edition is %q, %v", got.Edition, err)
-			}
+			err := json.Unmarshal([]byte(client.want(http.StatusOK, "GET", "/service/edition", "").body), &got)
+			assert.True(t, err == nil && got.Edition == c.edition, "the edition", got.Edition, err)
 			client.authorization = ""
 			client.want(c.explorer, "GET", "/explore/", "")
 			client.want(c.explorer, "GET", "/explore/openapi.json", "")

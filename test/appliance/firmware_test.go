@@ -68,9 +68,8 @@ func TestAnUpgradeGoesThroughItsSteps(t *testing.T) {
 		if i == 0 {
 			status = "PENDING"
 		}
-		if j := c.job(path); j.Status != status || j.Step != i || j.Total != 6 || j.Description != step || j.Ended != nil {
-			t.Errorf("the job is %+v, want step %d, %s", j, i, step)
-		}
+		j := c.job(path)
+		assert.True(t, j.Status == status && j.Step == i && j.Total == 6 && j.Description == step && j.Ended == nil, "the job", j, "want step", i, step)
 		if i == 1 {
 			c.want(422, "POST", "/service/firmware/previous/rollback", "")
 		}
@@ -79,19 +78,15 @@ func TestAnUpgradeGoesThroughItsSteps(t *testing.T) {
 	}
 	for _, passed := range []time.Duration{0, 4999 * time.Millisecond} {
 		at.forward(passed)
-		if got, err := c.send("GET", "/api/v1"+path, ""); err == nil {
-			t.Errorf("while it is down, the answer is %+v", got)
-		}
+		got, err := c.send("GET", "/api/v1"+path, "")
+		assert.Error(t, err, "while it is down, the answer", got)
 	}
 	at.forward(2 * time.Millisecond)
 	got = c.want(503, "GET", path, "")
-	if got.header.Get("Retry-After") != "5" {
-		t.Errorf("the answer while it starts is %+v", got)
-	}
+	assert.Equal(t, got.header.Get("Retry-After"), "5", "the answer while it starts", got)
 	at.forward(5 * time.Second)
-	if j := c.job(path); j.Status != "DONE" || j.Step != 6 || j.Ended == nil || *j.Ended != j.Created+16_000 {
-		t.Errorf("the job is %+v", j)
-	}
+	j := c.job(path)
+	assert.True(t, j.Status == "DONE" && j.Step == 6 && j.Ended != nil && *j.Ended == j.Created+16_000, "the job", j)
 	assert.Equal(t, version(c), upgraded("26.3.1.1235"), "the version is")
 	assert.Contains(t, c.want(200, "GET", "/service", "").body, `"version":"26.3.1.1235"`, "the metadata are")
 	assert.Equal(t, c.want(200, "GET", "/service/firmware/previous", "").body, `{"version":"26.3.0.1234"}`, "the previous version is")
@@ -99,9 +94,8 @@ func TestAnUpgradeGoesThroughItsSteps(t *testing.T) {
 
 func TestFirmware(t *testing.T) {
 	a, c := serve(t, standin.Options{Firmware: "26.3.0.1234", User: "ada"})
-	if j := c.job("/jobs/install-1"); j.Status != "DONE" {
-		t.Errorf("the job of the installation is %+v", j)
-	}
+	j := c.job("/jobs/install-1")
+	assert.Equal(t, j.Status, "DONE", "the job of the installation", j)
 	const offered = `[{"release":"26.5","current_release":false,"versions":["26.5.1.1238","26.5.0.1237"]},` +
 		`{"release":"26.4","current_release":false,"versions":["26.4.1.1237","26.4.0.1236"]},` +
 		`{"release":"26.3","current_release":true,"versions":["26.3.2.1236","26.3.1.1235"]}]`
@@ -111,9 +105,8 @@ func TestFirmware(t *testing.T) {
 
 	done := func(t *testing.T, got reply, want string) {
 		t.Helper()
-		if j := c.job(location(got)); j.Status != "DONE" {
-			t.Errorf("the job is %+v", j)
-		}
+		j := c.job(location(got))
+		assert.Equal(t, j.Status, "DONE", "the job", j)
 		assert.Equal(t, version(c), upgraded(want), "the version is , want", want)
 	}
 	c.typed(octets, 204, "POST", "/service/firmware", "firmware 26.4.0.7\n"+strings.Repeat("\xff", 1000))
@@ -149,17 +142,13 @@ func TestAnUpgradeFromOldFirmware(t *testing.T) {
 	a.AddMany(3)
 	c.want(400, "POST", "/detections/search", `{"mod_time":1}`)
 	c.want(202, "POST", "/service/firmware/download/version", `{"version":"9.3.0.3","upgrade":true}`)
-	if got := c.search(`{"mod_time":1}`); len(got) != 3 {
-		t.Errorf("found %v after the upgrade", got)
-	}
-	if body := c.want(200, "POST", "/detections/search", `{}`).body; strings.Count(body, `"mod_time"`) != 3 {
-		t.Errorf("after the upgrade, the detections are %s", body)
-	}
+	got := c.search(`{"mod_time":1}`)
+	assert.Equal(t, len(got), 3, "found", got, "after the upgrade")
+	body := c.want(200, "POST", "/detections/search", `{}`).body
+	assert.Equal(t, strings.Count(body, `"mod_time"`), 3, "after the upgrade, the detections are", body)
 	c.want(202, "POST", "/service/firmware/previous/rollback", "")
 	c.want(400, "POST", "/detections/search", `{"mod_time":1}`)
-	if body := c.want(200, "POST", "/detections/search", `{}`).body; strings.Contains(body, `"mod_time"`) {
-		t.Errorf("after the rollback, the detections are %s", body)
-	}
+	assert.NotContains(t, c.want(200, "POST", "/detections/search", `{}`).body, `"mod_time"`, "after the rollback, the detections are")
 }
 
 func TestPower(t *testing.T) {
@@ -224,13 +213,9 @@ func TestPower(t *testing.T) {
 				}
 				got = append(got, state(c))
 			}
-			if strings.Join(got, " ") != test.want {
-				t.Errorf("it is %v, want %s", got, test.want)
-			}
+			assert.Equal(t, strings.Join(got, " "), test.want, "it", got)
 			entries := a.AuditHistory()
-			if len(entries) != 1 || !strings.Contains(string(entries[0].JSON), `"component":"System"`) {
-				t.Errorf("the audit log has %d entries: %s", len(entries), entries[0].JSON)
-			}
+			assert.True(t, len(entries) == 1 && strings.Contains(string(entries[0].JSON), `"component":"System"`), "the audit log", len(entries), "entries", entries)
 		})
 	}
 	t.Run("no token is issued meanwhile", func(t *testing.T) {
@@ -246,8 +231,7 @@ func TestPower(t *testing.T) {
 		_, c := serve(t, standin.Options{StepTime: time.Second})
 		path := location(c.want(202, "POST", "/service/firmware/previous/rollback", ""))
 		c.want(202, "POST", "/service/restart", "")
-		if j := c.job(path); j.Status != "FAILED" || j.Description != "the system was restarted" {
-			t.Errorf("the job is %+v", j)
-		}
+		j := c.job(path)
+		assert.True(t, j.Status == "FAILED" && j.Description == "the system was restarted", "the job", j)
 	})
 }

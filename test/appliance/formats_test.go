@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -33,21 +34,16 @@ func TestFormatsOfGeneratedDetections(t *testing.T) {
 	a, c := serve(t, standin.Options{})
 	known := make(map[string]formatRow)
 	for _, f := range c.formats() {
-		if f.Author == "" || len(f.Categories) == 0 || f.IsUserCreated != strings.HasPrefix(f.Type, "custom.") {
-			t.Errorf("%+v", f)
-		}
+		assert.True(t, f.Author != "" && len(f.Categories) != 0 && f.IsUserCreated == strings.HasPrefix(f.Type, "custom."), f)
 		known[f.Type] = f
 	}
 	for range 200 {
 		d := a.Generate()
 		f := known[d.Type]
-		if f.DisplayName != d.Title || len(f.MitreCategories) != len(d.MitreTechniques) {
-			t.Errorf("the format of %s is %+v", d.Type, f)
-		}
+		assert.True(t, f.DisplayName == d.Title && len(f.MitreCategories) == len(d.MitreTechniques), "the format of", d.Type, f)
 		for name := range d.Properties {
-			if _, ok := f.Properties[name]; !ok {
-				t.Errorf("the format of %s lacks the property %s", d.Type, name)
-			}
+			_, ok := f.Properties[name]
+			assert.True(t, ok, "the format of", d.Type, "lacks the property", name)
 		}
 	}
 }

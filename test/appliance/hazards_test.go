@@ -36,9 +36,7 @@ func TestHazards(t *testing.T) {
 
 	t.Run("a reset has no answer", func(t *testing.T) {
 		_, err := always(t, standin.Hazards{Reset: 1})
-		if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) {
-			t.Errorf("the error is %v", err)
-		}
+		assert.True(t, errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF), "the error", err)
 	})
 	for name, test := range map[string]struct {
 		hazards standin.Hazards
@@ -59,15 +57,12 @@ func TestHazards(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := answered(t, test.hazards)
 			value := got.header.Get(test.header)
-			if got.status != test.status || !strings.HasPrefix(value, test.want) || test.want == "" && value != "" {
-				t.Errorf("got %+v", got)
-			}
+			assert.True(t, got.status == test.status && strings.HasPrefix(value, test.want) && (test.want != "" || value == ""), got)
 		})
 	}
 	t.Run("a server error is one of four", func(t *testing.T) {
-		if got := answered(t, standin.Hazards{ServerError: 1}); !slices.Contains([]int{500, 502, 503, 504}, got.status) {
-			t.Errorf("got %+v", got)
-		}
+		got := answered(t, standin.Hazards{ServerError: 1})
+		assert.True(t, slices.Contains([]int{500, 502, 503, 504}, got.status), got)
 	})
 	for _, upgrade := range standin.Upgrades() {
 		t.Run("an upgrade shows the same objects written differently, with times as "+string(upgrade), func(t *testing.T) {
@@ -99,16 +94,12 @@ func TestHazards(t *testing.T) {
 		id := a.AddMany(1)[0].ID
 		a.SetHazards(standin.Hazards{Lost: 1})
 		_, err := c.send("PATCH", fmt.Sprintf("/api/v1/detections/%d", id), `{"assignee":"radia"}`)
-		if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) {
-			t.Errorf("the error is %v", err)
-		}
+		assert.True(t, errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF), "the error", err)
 		assert.Equal(t, a.Latest()[0].Assignee, "radia", "the assignee is")
 	})
 	t.Run("a body that is cut ends too early", func(t *testing.T) {
 		got := answered(t, standin.Hazards{CutBody: 1})
-		if !errors.Is(got.err, io.ErrUnexpectedEOF) || fmt.Sprint(len(got.body)) == got.header.Get("Content-Length") {
-			t.Errorf("read %d bytes: %v", len(got.body), got.err)
-		}
+		assert.True(t, errors.Is(got.err, io.ErrUnexpectedEOF) && fmt.Sprint(len(got.body)) != got.header.Get("Content-Length"), "read", len(got.body), "bytes", got.err)
 	})
 	t.Run("JSON that is cut has the right length", func(t *testing.T) {
 		got := answered(t, standin.Hazards{CutJSON: 1})
@@ -128,9 +119,8 @@ func TestHazards(t *testing.T) {
 		}
 	})
 	t.Run("a capped limit gives less than was asked for", func(t *testing.T) {
-		if got := idsOf(t, answered(t, standin.Hazards{LimitCap: 7}).body); len(got) != 7 {
-			t.Errorf("found %v", got)
-		}
+		got := idsOf(t, answered(t, standin.Hazards{LimitCap: 7}).body)
+		assert.Equal(t, len(got), 7, "found", got)
 	})
 	t.Run("some Dates are wrong", func(t *testing.T) {
 		a, c := serve(t, standin.Options{})
@@ -140,18 +130,15 @@ func TestHazards(t *testing.T) {
 			date := require.Value(http.ParseTime(c.want(200, "GET", "/service", "").header.Get("Date")))(t)
 			off[date.Sub(a.Clock()).Abs() > time.Minute]++
 		}
-		if off[true] < 10 || off[false] < 40 {
-			t.Errorf("%d of 100 are", off[true])
-		}
+		assert.True(t, off[true] >= 10 && off[false] >= 40, off[true], "of 100 are")
 	})
 	t.Run("latency outlives nobody's patience", func(t *testing.T) {
 		a, c := serve(t, standin.Options{})
 		a.SetHazards(standin.Hazards{Latency: time.Hour})
 		c.client.Timeout = 20 * time.Millisecond
 		_, err := c.send("GET", "/api/v1/service", "")
-		if failed, ok := errors.AsType[*url.Error](err); !ok || !failed.Timeout() {
-			t.Errorf("the error is %v", err)
-		}
+		failed, ok := errors.AsType[*url.Error](err)
+		assert.True(t, ok && failed.Timeout(), "the error", err)
 	})
 	t.Run("only some requests meet them", func(t *testing.T) {
 		a, c := serve(t, standin.Options{})
@@ -172,9 +159,7 @@ func TestShuffledTies(t *testing.T) {
 	inOrder := c.search(body)
 	a.SetHazards(standin.Hazards{ShuffledTies: true})
 	got := c.search(body)
-	if slices.Equal(got, inOrder) || got[50] != inOrder[50] {
-		t.Errorf("found %v", got)
-	}
+	assert.True(t, !slices.Equal(got, inOrder) && got[50] == inOrder[50], "found", got)
 	wantIDs(t, c.search(body), got...)
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 
 	"ndrbridge/test/assert"
 )
@@ -33,13 +34,9 @@ func TestTheSeedDecidesALife(t *testing.T) {
 		return a.History()
 	}
 	first, again, other := live(1), live(1), live(2)
-	if len(first) != len(again) {
-		t.Fatalf("%d versions, then %d", len(first), len(again))
-	}
+	require.Equal(t, len(first), len(again), "versions, then")
 	for i := range first {
-		if !bytes.Equal(first[i].JSON, again[i].JSON) {
-			t.Fatalf("version %d is\n%s\nthen\n%s", i, first[i].JSON, again[i].JSON)
-		}
+		require.True(t, bytes.Equal(first[i].JSON, again[i].JSON), "version", i, string(first[i].JSON), "then", string(again[i].JSON))
 	}
 	assert.False(t, bytes.Equal(first[0].JSON, other[0].JSON), "two seeds, one life")
 }
@@ -83,9 +80,7 @@ func TestALifeHoldsWhatTheRatesSay(t *testing.T) {
 	for name, n := range map[string]int{
 		"closed": closed, "edits": edits, "late": late, "future": future, "bulk": bulk, "neighbours": neighbours,
 	} {
-		if n == 0 {
-			t.Errorf("%s: none", name)
-		}
+		assert.True(t, n != 0, name, "none")
 	}
 }
 
@@ -97,9 +92,8 @@ func TestEntriesAndRecordsComeAtTheirRates(t *testing.T) {
 		at = at.Add(100 * time.Millisecond)
 		s.Step(100 * time.Millisecond)
 	}
-	if n := len(a.AuditHistory()); n < 19 || n > 20 {
-		t.Errorf("%d entries, where 20 are due", n)
-	}
+	n := len(a.AuditHistory())
+	assert.True(t, n >= 19 && n <= 20, n, "entries, where 20 are due")
 	var late int
 	ties := make(map[int64]int)
 	for _, r := range a.RecordHistory() {
@@ -117,9 +111,8 @@ func TestEntriesAndRecordsComeAtTheirRates(t *testing.T) {
 			tied++
 		}
 	}
-	if n := len(a.RecordHistory()); n < 90 || n > 95 || late < 8 || tied < 4 {
-		t.Errorf("%d records, %d of them late, and %d ties", n, late, tied)
-	}
+	n = len(a.RecordHistory())
+	assert.True(t, n >= 90 && n <= 95 && late >= 8 && tied >= 4, n, "records", late, "of them late, and", tied, "ties")
 	assert.Equal(t, a.Len(), 0, "detections appeared")
 }
 
@@ -129,9 +122,8 @@ func TestLiveEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		a.Live(ctx, standin.Rates{Appear: 10})
-		if n := a.Len(); n < 18 || n > 20 {
-			t.Errorf("%d detections appeared in two seconds", n)
-		}
+		n := a.Len()
+		assert.True(t, n >= 18 && n <= 20, n, "detections appeared in two seconds")
 	})
 }
 
@@ -150,22 +142,19 @@ func TestEverythingAtOnce(t *testing.T) {
 	for range 3 {
 		busy.Go(func() {
 			for range 30 {
-				if got, err := c.send("POST", "/api/v1/detections/search", `{"mod_time":"-1h"}`); err != nil || got.status != http.StatusOK {
-					t.Errorf("got %d, %v", got.status, err)
-				}
+				got, err := c.send("POST", "/api/v1/detections/search", `{"mod_time":"-1h"}`)
+				assert.True(t, err == nil && got.status == http.StatusOK, got.status, err)
 				for _, path := range []string{"/detections?limit=5", "/auditlog?limit=5", "/detections/formats"} {
-					if got, err := c.send("GET", "/api/v1"+path, ""); err != nil || got.status != http.StatusOK {
-						t.Errorf("%s: got %d, %v", path, got.status, err)
-					}
+					got, err := c.send("GET", "/api/v1"+path, "")
+					assert.True(t, err == nil && got.status == http.StatusOK, path, got.status, err)
 				}
 				found, err := c.send("POST", "/api/v1/records/search", `{"from":"-1h","limit":5,"context_ttl":"1m"}`)
 				var page recordAnswer
 				if err != nil || found.status != http.StatusOK || json.Unmarshal([]byte(found.body), &page) != nil || page.Cursor == "" {
 					continue // cut, or too few records yet
 				}
-				if got, err := c.send("POST", "/api/v1/records/cursor", fmt.Sprintf(`{"cursor":%q}`, page.Cursor)); err != nil || got.status != http.StatusOK {
-					t.Errorf("got %d, %v", got.status, err)
-				}
+				got, err = c.send("POST", "/api/v1/records/cursor", fmt.Sprintf(`{"cursor":%q}`, page.Cursor))
+				assert.True(t, err == nil && got.status == http.StatusOK, got.status, err)
 			}
 		})
 	}

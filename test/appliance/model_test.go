@@ -18,20 +18,16 @@ func TestModel(t *testing.T) {
 	t.Run("an added detection gets what is missing", func(t *testing.T) {
 		a := standin.New(standin.Options{Now: still})
 		v := a.Add(standin.Detection{Title: "x"})[0]
-		if v.ID == 0 || v.ModTime != now || v.StartTime != now || v.UpdateTime != now || v.CreateTime != now {
-			t.Errorf("it is %+v", v)
-		}
-		if other := a.Add(standin.Detection{})[0]; other.ID == v.ID {
-			t.Error("an id was given twice")
-		}
+		assert.True(t, v.ID != 0 && v.ModTime == now && v.StartTime == now && v.UpdateTime == now && v.CreateTime == now, "it", v)
+		other := a.Add(standin.Detection{})[0]
+		assert.True(t, other.ID != v.ID, "an id was given twice")
 	})
 	t.Run("an update has a new mod_time", func(t *testing.T) {
 		a := standin.New(standin.Options{Now: still})
 		v := a.AddLate(time.Minute)
 		require.NoError(t, a.Update(func(d *standin.Detection) { d.Title = "new" }, v.ID))
-		if got := a.Latest()[0]; got.Title != "new" || got.ModTime != now || v.ModTime != now-minute {
-			t.Errorf("%+v became %+v", v, got)
-		}
+		got := a.Latest()[0]
+		assert.True(t, got.Title == "new" && got.ModTime == now && v.ModTime == now-minute, v, "became", got)
 	})
 	t.Run("an update can choose its mod_time", func(t *testing.T) {
 		a := standin.New(standin.Options{Now: still})
@@ -43,9 +39,8 @@ func TestModel(t *testing.T) {
 		a := standin.New(standin.Options{Now: still})
 		v := a.AddLate(time.Minute)
 		require.NoError(t, a.Edit(func(d *standin.Detection) { d.Title, d.ModTime = "new", 5 }, v.ID))
-		if got := a.Latest()[0]; got.Title != "new" || got.ModTime != v.ModTime {
-			t.Errorf("%+v became %+v", v, got)
-		}
+		got := a.Latest()[0]
+		assert.True(t, got.Title == "new" && got.ModTime == v.ModTime, v, "became", got)
 	})
 	t.Run("an update of many ties them", func(t *testing.T) {
 		a := standin.New(standin.Options{}) // the clock goes on
@@ -55,9 +50,7 @@ func TestModel(t *testing.T) {
 		}
 		require.NoError(t, a.Update(func(d *standin.Detection) { d.Status = "closed" }, ids...))
 		latest := a.Latest()
-		if latest[0].ModTime != latest[99].ModTime {
-			t.Errorf("from %d to %d", latest[0].ModTime, latest[99].ModTime)
-		}
+		assert.Equal(t, latest[0].ModTime, latest[99].ModTime, "from", "to")
 	})
 	t.Run("an update of a version that is not visible changes nothing", func(t *testing.T) {
 		a := standin.New(standin.Options{Now: still})
@@ -84,9 +77,8 @@ func TestModel(t *testing.T) {
 		if len(a.Latest()) != 2 || a.Len() != 2 || len(a.History()) != 3 {
 			t.Errorf("visible %d, ever %d", a.Len(), len(a.History()))
 		}
-		if got := c.search(`{}`); slices.Contains(got, versions[0].ID) || len(got) != 2 {
-			t.Errorf("found %v", got)
-		}
+		got := c.search(`{}`)
+		assert.True(t, !slices.Contains(got, versions[0].ID) && len(got) == 2, "found", got)
 		assert.NoError(t, a.Update(func(*standin.Detection) {}, versions[2].ID))
 	})
 	t.Run("late and future ones have their mod_time and are visible", func(t *testing.T) {
@@ -182,16 +174,13 @@ func TestGeneratedDetections(t *testing.T) {
 			t.Errorf("the times of %d are out of order: %+v", v.ID, v)
 		}
 	}
-	if average := bytesOfAll / n; average < size*8/10 || average > size*12/10 {
-		t.Errorf("a detection has %d bytes", average)
-	}
+	average := bytesOfAll / n
+	assert.True(t, average >= size*8/10 && average <= size*12/10, "a detection", average, "bytes")
 	for name, count := range map[string]int{
 		"performance": perf, "ids past 32 bits": above32, "numeric tickets": numeric, "open": open,
 		"no status": null, "custom": custom, "ongoing": ongoing,
 	} {
-		if count == 0 || count == n {
-			t.Errorf("%s: %d of %d", name, count, n)
-		}
+		assert.True(t, count != 0 && count != n, name, count, n)
 	}
 	assert.True(t, len(types) >= 15, "there are", len(types), "types")
 }

@@ -23,9 +23,8 @@ func TestPatchDetection(t *testing.T) {
 		a.Add(standin.Detection{ID: 7, Participants: []standin.Participant{{ID: 71, Role: "offender"}, {ID: 72}}})
 		c.want(204, "PATCH", "/detections/7", `{"participants":[{"id":72,"usernames":["ada"],"origins":["192.0.2.1"]}]}`)
 		d := a.Latest()[0].Detection()
-		if m := d.Participants[1]; len(m.Usernames) != 1 || m.Origins[0] != "192.0.2.1" || d.Participants[0].Usernames != nil {
-			t.Errorf("they are %+v", d.Participants)
-		}
+		m := d.Participants[1]
+		assert.True(t, len(m.Usernames) == 1 && m.Origins[0] == "192.0.2.1" && d.Participants[0].Usernames == nil, "they are", d.Participants)
 	})
 }
 
@@ -57,31 +56,26 @@ func TestPatchesAreKeptInTheirOrder(t *testing.T) {
 		got := a.Patches()
 		require.Equal(t, len(got), len(want), "were kept")
 		for i, w := range want {
-			if p := got[i]; p.Path != w.path || string(p.Body) != w.body || p.Status != w.status || len(p.Made) != w.made {
-				t.Errorf("%d is %+v, want %+v", i, p, w)
-			}
+			p := got[i]
+			assert.True(t, p.Path == w.path && string(p.Body) == w.body && p.Status == w.status && len(p.Made) == w.made, i, p, w)
 		}
-		if made := got[3].Made[0]; made.Status != "new" || made.By != "bridge" {
-			t.Errorf("it made %+v", made)
-		}
+		made := got[3].Made[0]
+		assert.True(t, made.Status == "new" && made.By == "bridge", "it made", made)
 	})
 	t.Run("what an analyst changes is no PATCH, and carries a name", func(t *testing.T) {
 		a, _ := setUp(t, standin.Options{})
 		require.NoError(t, a.UpdateAs("ana", func(d *standin.Detection) { d.Status = "closed" }, 1))
 		history := a.History()
-		if v := history[2]; len(a.Patches()) != 0 || v.By != "ana" || v.Status != "closed" || v.ModTime != now || history[0].By != "" {
-			t.Errorf("it is %+v", v)
-		}
+		v := history[2]
+		assert.True(t, len(a.Patches()) == 0 && v.By == "ana" && v.Status == "closed" && v.ModTime == now && history[0].By == "", "it", v)
 	})
 	t.Run("one whose answer was lost is kept too", func(t *testing.T) {
 		a, c := setUp(t, standin.Options{})
 		a.SetHazards(standin.Hazards{Lost: 1})
-		if _, err := c.send("PATCH", "/api/v1/detections/1", `{"assignee":"ana"}`); err == nil {
-			t.Fatal("it was answered")
-		}
-		if got := a.Patches(); len(got) != 1 || got[0].Status != 204 {
-			t.Errorf("%+v", got)
-		}
+		_, err := c.send("PATCH", "/api/v1/detections/1", `{"assignee":"ana"}`)
+		require.True(t, err != nil, "it was answered")
+		got := a.Patches()
+		assert.True(t, len(got) == 1 && got[0].Status == 204, got)
 	})
 	t.Run("a run without history keeps none", func(t *testing.T) {
 		a, c := setUp(t, standin.Options{NoHistory: true})
@@ -94,7 +88,6 @@ func TestANumericTicketStays(t *testing.T) {
 	a, c := serve(t, standin.Options{})
 	a.Add(standin.Detection{ID: 4, ModTime: now, TicketID: standin.TicketID{ID: "3041", Numeric: true}})
 	c.want(204, "PATCH", "/detections/tickets", `{"ticket_id":"3041","status":"new"}`)
-	if d := c.detection("4"); d["ticket_id"] != 3041.0 || d["status"] != "new" {
-		t.Errorf("changed to %v", d)
-	}
+	d := c.detection("4")
+	assert.True(t, d["ticket_id"] == 3041.0 && d["status"] == "new", "changed to", d)
 }

@@ -47,9 +47,7 @@ func TestRecordsLookLikeRecords(t *testing.T) {
 			assert.True(t, regexp.MustCompile(number).Match(r.JSON), string(r.JSON), "has no", number)
 		}
 	}
-	if len(types) != 4 {
-		t.Errorf("the types are %v", types)
-	}
+	assert.Equal(t, len(types), 4, "the types are", types)
 	t.Run("their clients are devices", func(t *testing.T) {
 		for _, r := range shown[:5] {
 			var object struct {
@@ -61,9 +59,8 @@ func TestRecordsLookLikeRecords(t *testing.T) {
 			require.NoError(t, json.Unmarshal(r.JSON, &object))
 			for field, value := range map[string]string{"discovery_id": object.Source.Client.Value[0], "ipaddr": object.Source.ClientAddr.Value} {
 				body := fmt.Sprintf(`{"filter":{"field":%q,"operator":"=","operand":%q}}`, field, value)
-				if found := idsOf(t, c.want(http.StatusOK, "POST", "/devices/search", body).body); len(found) != 1 {
-					t.Errorf("the devices with the %s %s are %v", field, value, found)
-				}
+				found := idsOf(t, c.want(http.StatusOK, "POST", "/devices/search", body).body)
+				assert.Equal(t, len(found), 1, "the devices with the", field, value, found)
 			}
 		}
 	})
@@ -81,7 +78,5 @@ func TestTheHistoryOfRecordsSaysWhenEachBecameVisible(t *testing.T) {
 	a.SetSkew(time.Minute)
 	late := a.AddRecordsAt(1, epoch.Add(-time.Hour).UnixMicro())[0]
 	history := a.RecordHistory()
-	if len(history) != 3 || history[2] != late || history[0].StoredAt != now || late.StoredAt != now+minute {
-		t.Errorf("%+v", history)
-	}
+	assert.True(t, len(history) == 3 && history[2] == late && history[0].StoredAt == now && late.StoredAt == now+minute, history)
 }

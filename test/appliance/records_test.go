@@ -105,15 +105,13 @@ func TestRecordSearch(t *testing.T) {
 	}
 	t.Run("from and until take every form of a time", func(t *testing.T) {
 		for _, from := range []string{"-3600000ms", "-3600s", "-60m", "-1h", "-1d", "-1w", "-1M", "-1y", "-3600000", "1772590000000"} {
-			if got := c.records("/records/search", fmt.Sprintf(`{"from": %q, "until": 0}`, from)); len(got.Records) != 10 || got.Until != epoch.UnixMilli() || got.From >= got.Until {
-				t.Errorf("from %s: %d records of %d to %d", from, len(got.Records), got.From, got.Until)
-			}
+			got := c.records("/records/search", fmt.Sprintf(`{"from": %q, "until": 0}`, from))
+			assert.True(t, len(got.Records) == 10 && got.Until == epoch.UnixMilli() && got.From < got.Until, from, len(got.Records), got.From, got.Until)
 		}
 	})
 	t.Run("the operations are counted by name", func(t *testing.T) {
-		if counts := a.Requests(); counts["POST /records/search"] == 0 {
-			t.Errorf("%v", counts)
-		}
+		counts := a.Requests()
+		assert.True(t, counts["POST /records/search"] != 0, counts)
 	})
 }
 
@@ -176,9 +174,8 @@ func TestRecordCursors(t *testing.T) {
 		a.AddRecordsAt(15, (epoch.UnixMilli()-60_000)*1000)
 		cursor := c.records("/records/search", search).Cursor
 		a.AddRecordsAt(10, (epoch.UnixMilli()-50_000)*1000)
-		if got := c.records("/records/cursor", fmt.Sprintf(`{"cursor": %q}`, cursor)); len(got.Records) != 5 {
-			t.Errorf("%d records behind the cursor", len(got.Records))
-		}
+		got := c.records("/records/cursor", fmt.Sprintf(`{"cursor": %q}`, cursor))
+		assert.Equal(t, len(got.Records), 5, "records behind the cursor")
 	})
 	t.Run("a cursor moves although its answer does not get through", func(t *testing.T) {
 		for name, hazards := range map[string]standin.Hazards{"cut": {CutBody: 1}, "lost": {Lost: 1}} {
@@ -186,9 +183,8 @@ func TestRecordCursors(t *testing.T) {
 			a.AddRecordsAt(25, (epoch.UnixMilli()-60_000)*1000)
 			body := fmt.Sprintf(`{"cursor": %q}`, c.records("/records/search", search).Cursor)
 			a.SetHazards(hazards)
-			if got, err := c.send("POST", "/api/v1/records/cursor", body); err == nil && got.err == nil {
-				t.Errorf("%s: it got through", name)
-			}
+			got, err := c.send("POST", "/api/v1/records/cursor", body)
+			assert.True(t, err != nil || got.err != nil, name, "it got through")
 			a.SetHazards(standin.Hazards{})
 			if got := c.records("/records/cursor", body); len(got.Records) != 5 {
 				t.Errorf("%s: %d records behind it", name, len(got.Records))
@@ -204,9 +200,8 @@ func TestRecordCursors(t *testing.T) {
 		newer := fmt.Sprintf(`{"cursor": %q}`, c.records("/records/cursor", older).Cursor)
 		c.want(http.StatusBadRequest, "POST", "/records/cursor", older)
 		moved.Add(int64(59 * time.Second))
-		if got := c.records("/records/cursor", newer); len(got.Records) != 5 || got.Cursor != "" {
-			t.Errorf("%d records and the cursor %q", len(got.Records), got.Cursor)
-		}
+		got := c.records("/records/cursor", newer)
+		assert.True(t, len(got.Records) == 5 && got.Cursor == "", len(got.Records), "records and the cursor", got.Cursor)
 	})
 	t.Run("every cursor can be refused", func(t *testing.T) {
 		a, c := serve(t, standin.Options{})
@@ -217,9 +212,8 @@ func TestRecordCursors(t *testing.T) {
 	})
 	t.Run("a request without a cursor is refused for that reason", func(t *testing.T) {
 		_, c := serve(t, standin.Options{})
-		if got := c.want(http.StatusBadRequest, "POST", "/records/cursor", `{}`); got.body != `{"error_message":"missing property 'cursor'"}` {
-			t.Errorf("it says %s", got.body)
-		}
+		got := c.want(http.StatusBadRequest, "POST", "/records/cursor", `{}`)
+		assert.Equal(t, got.body, `{"error_message":"missing property 'cursor'"}`, "it says")
 		c.want(http.StatusBadRequest, "POST", "/records/cursor?context_ttl=-1", `{"cursor": "x"}`)
 	})
 	t.Run("the cursor that expires first is dropped if there are too many", func(t *testing.T) {
@@ -257,9 +251,8 @@ func TestARecordBacklogIsReadLikeRecordsThatWereStored(t *testing.T) {
 			assert.True(t, require.Value(r.Source.RspBytes.Int64())(t) > 1<<53, "rspBytes is", r.Source.RspBytes)
 		}
 	}
-	if n := len(seen); n < 650 || n > 750 {
-		t.Errorf("%d records in a minute, where 694 are due", n)
-	}
+	n := len(seen)
+	assert.True(t, n >= 650 && n <= 750, n, "records in a minute, where 694 are due")
 }
 
 func TestRecordHazards(t *testing.T) {
@@ -292,9 +285,8 @@ func TestRecordHazards(t *testing.T) {
 		a, c := serve(t, standin.Options{})
 		a.AddRecordsAt(4, at*1000)
 		a.SetHazards(standin.Hazards{TerminatedEarly: true})
-		if got := c.records("/records/search", search); len(got.Records) != 2 || *got.Total != 4 {
-			t.Errorf("%+v", got)
-		}
+		got := c.records("/records/search", search)
+		assert.True(t, len(got.Records) == 2 && *got.Total == 4, got)
 	})
 	t.Run("ties come in another order at each search", func(t *testing.T) {
 		a, c := serve(t, standin.Options{ThirdPartyRecords: true})
@@ -304,15 +296,12 @@ func TestRecordHazards(t *testing.T) {
 		assert.False(t, slices.Equal(first, second), "they came in the same order twice")
 		slices.Sort(first)
 		slices.Sort(second)
-		if len(first) != 50 || !slices.Equal(first, second) {
-			t.Errorf("found %v, then %v", first, second)
-		}
+		assert.True(t, len(first) == 50 && slices.Equal(first, second), "found", first, "then", second)
 	})
 	t.Run("totals can be missing", func(t *testing.T) {
 		a, c := serve(t, standin.Options{})
 		a.SetHazards(standin.Hazards{TotalMissing: true})
-		if got := c.records("/records/search", search); got.Total != nil || len(got.Warnings) > 0 {
-			t.Errorf("%+v", got)
-		}
+		got := c.records("/records/search", search)
+		assert.True(t, got.Total == nil && len(got.Warnings) == 0, got)
 	})
 }

@@ -27,9 +27,8 @@ func records(t *rapid.T, a *standin.Appliance, path string, body any) recordAnsw
 	w := httptest.NewRecorder()
 	a.ServeHTTP(w, r)
 	var got recordAnswer
-	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 {
-		t.Fatalf("%s %s: %d, %v: %.300s", path, b, w.Code, err, w.Body)
-	}
+	err := json.Unmarshal(w.Body.Bytes(), &got)
+	require.True(t, err == nil && w.Code == 200, path, string(b), w.Code, err, w.Body)
 	return got
 }
 
@@ -73,9 +72,7 @@ func TestPagesOfRecordsJoinToWhatIsThere(t *testing.T) {
 			t.Fatalf("not in order: %v", whole.stamps())
 		}
 		for _, r := range whole.Records {
-			if len(types) > 0 && !slices.Contains(types, r.Type) {
-				t.Fatalf("%s is a %s", r.ID, r.Type)
-			}
+			require.True(t, len(types) == 0 || slices.Contains(types, r.Type), r.ID, "is a", r.Type)
 		}
 
 		begun := search(limit, offset)
@@ -85,22 +82,18 @@ func TestPagesOfRecordsJoinToWhatIsThere(t *testing.T) {
 		followed, stamps := page.ids(), page.stamps()
 		for cursor := page.Cursor; cursor != "" && len(page.Records) > 0; {
 			page = records(t, a, "cursor", map[string]string{"cursor": cursor})
-			if *page.Total != len(all) {
-				t.Fatalf("a total of %d, then %d", len(all), *page.Total)
-			}
+			require.Equal(t, *page.Total, len(all), "a total of", "then")
 			require.True(t, len(followed) <= len(all), "cursors lead to more than", len(all), "records")
 			followed, stamps = append(followed, page.ids()...), append(stamps, page.stamps()...)
 			cursor = cmp.Or(page.Cursor, cursor)
 		}
-		if want := whole.stamps()[min(offset, len(all)):]; !slices.Equal(stamps, want) {
-			t.Fatalf("cursors lead to %v, want %v", stamps, want)
-		}
+		want := whole.stamps()[min(offset, len(all)):]
+		require.True(t, slices.Equal(stamps, want), "cursors lead to", stamps, want)
 		if a.Hazards().RecordTiesShuffle {
 			return // what an offset leaves out is another half of a tie each time
 		}
-		if want := all[min(offset, len(all)):]; !slices.Equal(followed, want) {
-			t.Fatalf("cursors lead to %v, want %v", followed, want)
-		}
+		want = all[min(offset, len(all)):]
+		require.True(t, slices.Equal(followed, want), "cursors lead to", followed, want)
 	})
 }
 
@@ -116,9 +109,7 @@ func TestPagesOfRecordsByOffsetJoinWhereNothingIsShuffled(t *testing.T) {
 		var joined []string
 		for len(joined) < 230 {
 			page := ask(7, len(joined))
-			if len(page) == 0 {
-				t.Fatalf("%s: nothing behind %d", direction, len(joined))
-			}
+			require.True(t, len(page) != 0, direction, "nothing behind", len(joined))
 			joined = append(joined, page...)
 		}
 		assert.EqualSlices(t, joined, ask(1000, 0), direction, "the pages are not the whole")

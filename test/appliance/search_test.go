@@ -211,8 +211,6 @@ func TestSortByEveryField(t *testing.T) {
 	for field := range c.detection(fmt.Sprint(a.Latest()[0].ID)) {
 		up, down := c.search(sorted(field, "asc", "id", "asc")), c.search(sorted(field, "desc", "id", "desc"))
 		slices.Reverse(down)
-		if len(up) != 30 || !slices.Equal(up, down) {
-			t.Errorf("by %s the order is %v, and reversed %v", field, up, down)
-		}
+		assert.True(t, len(up) == 30 && slices.Equal(up, down), "by", field, "the order", up, "and reversed", down)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 )
 
 func TestAConsoleChangesTheRulesOfSensors(t *testing.T) {
@@ -16,9 +17,8 @@ func TestAConsoleChangesTheRulesOfSensors(t *testing.T) {
 	console.want(204, "PATCH", "/analysispriority/3/manager", `{"manager":"console"}`)
 	console.want(204, "PUT", "/analysispriority/config/3", rules)
 	console.want(422, "PUT", "/analysispriority/config/6", rules)
-	if got := console.want(200, "GET", "/analysispriority/config/6", "").body; got == rules {
-		t.Error("the sensors have the same rules")
-	}
+	got := console.want(200, "GET", "/analysispriority/config/6", "").body
+	assert.True(t, got != rules, "the sensors have the same rules")
 	console.want(404, "GET", "/analysispriority/config/0", "")
 }
 
@@ -29,9 +29,8 @@ func TestNoRecordIsStoredWhileIngestIsHalted(t *testing.T) {
 		t.Helper()
 		var found struct{ Total int }
 		body := c.want(200, "POST", "/records/search", `{"from":"-1h"}`).body
-		if err := json.Unmarshal([]byte(body), &found); err != nil || found.Total != want {
-			t.Errorf("found %d records, want %d: %v", found.Total, want, err)
-		}
+		err := json.Unmarshal([]byte(body), &found)
+		assert.True(t, err == nil && found.Total == want, "found", found.Total, "records, want", want, err)
 	}
 	add := func() {
 		a.AddRecords(2)
@@ -61,9 +60,7 @@ func TestTheCloud(t *testing.T) {
 	for _, entry := range a.AuditHistory() {
 		log += string(entry.JSON)
 	}
-	if !strings.Contains(log, `as \"hq\"`) || !strings.Contains(log, "9 bytes, SHA-256 ") || strings.Contains(log, "abc") {
-		t.Errorf("the audit log is %s", log)
-	}
+	assert.True(t, strings.Contains(log, `as \"hq\"`) && strings.Contains(log, "9 bytes, SHA-256 ") && !strings.Contains(log, "abc"), "the audit log", log)
 	oauth := &standin.OAuth{ClientID: "id", ClientSecret: "secret"}
 	_, cloud := serve(t, standin.Options{OAuth: oauth, APIKey: standin.DefaultAPIKey})
 	cloud.want(422, "POST", "/cloud/connect", `{"cloud_token":"abc","nickname":"hq"}`)

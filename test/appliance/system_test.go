@@ -72,9 +72,7 @@ func TestRoutes(t *testing.T) {
 	t.Run("requests are counted by what they ask for", func(t *testing.T) {
 		c.want(404, "GET", "/detections/77", "")
 		got := a.Requests()
-		if got["GET /detections/{id}"] != 1 || got["POST /detections/search"] != 1 || got["other"] == 0 {
-			t.Errorf("the counts are %v", got)
-		}
+		assert.True(t, got["GET /detections/{id}"] == 1 && got["POST /detections/search"] == 1 && got["other"] != 0, "the counts are", got)
 	})
 }
 
@@ -83,15 +81,11 @@ func TestOldFirmware(t *testing.T) {
 	a.AddMany(1)
 	body := c.want(200, "POST", "/detections/search", `{}`).body
 	for _, field := range []string{`"mod_time"`, `"create_time"`, `"url"`} {
-		if strings.Contains(body, field) {
-			t.Errorf("%s is in %s", field, body)
-		}
+		assert.NotContains(t, body, field, "is in")
 	}
 	c.want(400, "POST", "/detections/search", `{"mod_time":1}`)
 	c.want(400, "POST", "/detections/search", sorted("mod_time", "asc"))
-	if got := c.want(400, "POST", "/detections/search", sorted("id", "asc", "url", "asc")).body; !strings.Contains(got, "sort.1.field: url is unknown") {
-		t.Errorf("the reason is %s", got)
-	}
+	assert.Contains(t, c.want(400, "POST", "/detections/search", sorted("id", "asc", "url", "asc")).body, "sort.1.field: url is unknown", "the reason")
 
 	for _, firmware := range []string{"9.3.0.1", "10.0.0.0", "26.3.0.1"} {
 		_, c := serve(t, standin.Options{Firmware: firmware})

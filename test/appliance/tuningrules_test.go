@@ -95,15 +95,12 @@ func TestRulesHideWhatComesLater(t *testing.T) {
 	c.want(201, "POST", rulesPath, rule(`"detection_type":"port_scan"`))
 	a.Add(standin.Detection{ID: 5, Type: "port_scan", Categories: []string{"sec"}})
 	wantIDs(t, c.search(`{"filter":{"types":["port_scan"]}}`))
-	if a.Len() != 5 || len(a.Latest()) != 5 || len(a.History()) != 5 {
-		t.Error("the appliance itself has lost a detection")
-	}
+	assert.True(t, a.Len() == 5 && len(a.Latest()) == 5 && len(a.History()) == 5, "the appliance itself has lost a detection")
 	require.NoError(t, a.Update(func(d *standin.Detection) { d.Type = "port_sweep" }, 5))
 	wantIDs(t, c.search(`{"filter":{"types":["port_sweep"]}}`), 5)
 	a.Hide(1, 5)
-	if got := c.want(200, "GET", rulesPath, "").body; !strings.Contains(got, `"detections_hidden":0,`) || !strings.Contains(got, `"participants_hidden":0,`) {
-		t.Errorf("the rules are %s", got)
-	}
+	got := c.want(200, "GET", rulesPath, "").body
+	assert.True(t, strings.Contains(got, `"detections_hidden":0,`) && strings.Contains(got, `"participants_hidden":0,`), "the rules are", got)
 }
 
 func TestHiddenDetectionsComeBack(t *testing.T) {
@@ -133,9 +130,8 @@ func TestHiddenDetectionsComeBack(t *testing.T) {
 	hidden("while another rule hides it", true)
 	c.want(204, "DELETE", rulesPath+"/2", "")
 	hidden("without rules", false)
-	if v := a.Latest()[0]; v.ID != 1 || v.ModTime != now-4 || len(a.History()) != 4 {
-		t.Errorf("the detection has changed to %+v", v)
-	}
+	v := a.Latest()[0]
+	assert.True(t, v.ID == 1 && v.ModTime == now-4 && len(a.History()) == 4, "the detection has changed to", v)
 }
 
 func TestRelatedDetections(t *testing.T) {

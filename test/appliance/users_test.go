@@ -52,9 +52,8 @@ func TestACallerIsTheAuthorOfChanges(t *testing.T) {
 	eve.want(204, "PUT", "/detections/"+mustJSON(t, mine)+"/notes", `{"note":"seen"}`)
 	assert.Contains(t, eve.want(200, "GET", "/detections/"+mustJSON(t, mine)+"/notes", "").body, `"author":"eve"`, "the note is")
 	patches := a.Patches()
-	if first, second := patches[0].Made[0].By, patches[1].Made[0].By; first != "eve" || second != "api" {
-		t.Errorf("the changes are by %q and %q", first, second)
-	}
+	first, second := patches[0].Made[0].By, patches[1].Made[0].By
+	assert.True(t, first == "eve" && second == "api", "the changes are by", first, second)
 	assert.Contains(t, c.want(200, "GET", "/auditlog?limit=1&offset=1", "").body, `"user":"api"`, "the log has")
 	assert.Contains(t, c.want(200, "GET", "/auditlog?limit=1", "").body, `"user":"eve"`, "the log has")
 }
@@ -97,9 +96,8 @@ func TestCrossOriginRequests(t *testing.T) {
 			}
 			for _, path := range []string{"/users", "/nothing"} {
 				answer := send(http.MethodGet, path, test.origin)
-				if got := answer.Header; got.Get("Access-Control-Allow-Origin") != origin || got.Get("Vary") != "Origin" {
-					t.Errorf("%s is answered with %v", path, got)
-				}
+				got := answer.Header
+				assert.True(t, got.Get("Access-Control-Allow-Origin") == origin && got.Get("Vary") == "Origin", path, "is answered with", got)
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/docs"
 	"ndrbridge/test/require"
 )
@@ -18,12 +19,9 @@ func TestFlagsInDocumentsAreValid(t *testing.T) {
 				continue
 			}
 			found++
-			if _, err := parse(args[2:], io.Discard); err != nil {
-				t.Errorf("%s: %q: %v", d.Path, args, err)
-			}
+			_, err := parse(args[2:], io.Discard)
+			assert.NoError(t, err, d.Path, args)
 		}
 	}
-	if found == 0 {
-		t.Error("no document has a command of the benchmark")
-	}
+	assert.True(t, found != 0, "no document has a command of the benchmark")
 }

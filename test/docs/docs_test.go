@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"reflect"
 	"testing"
 
 	"ndrbridge/test/assert"
@@ -24,8 +23,6 @@ func TestParse(t *testing.T) {
 			{Position: "docs/a.md:15", Language: "sh", Text: "make x\n\nmake y\n\n"},
 		},
 	}
-	if !reflect.DeepEqual(d, want) {
-		t.Errorf("it is read as\n%+v, want\n%+v", d, want)
-	}
+	assert.DeepEqual(t, d, want, "it is read as")
 	assert.DeepEqual(t, d.Anchors(), []string{"title-code--more", "again", "again-1"}, "its anchors are")
 }

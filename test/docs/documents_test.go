@@ -38,9 +38,7 @@ func blocks(t *testing.T, language string) []docs.Block {
 			}
 		}
 	}
-	if len(found) == 0 {
-		t.Fatal("no document has any of " + language)
-	}
+	require.True(t, len(found) != 0, "no document has any of "+language)
 	return found
 }
 
@@ -90,9 +88,7 @@ func TestEveryDocumentIsInTheIndex(t *testing.T) {
 		}
 	}
 	for _, d := range documents {
-		if d.Path != "docs/README.md" && !slices.Contains(indexed, d.Path) {
-			t.Errorf("docs/README.md has no link to %s", d.Path)
-		}
+		assert.True(t, d.Path == "docs/README.md" || slices.Contains(indexed, d.Path), "docs/README.md has no link to", d.Path)
 	}
 }
 
@@ -130,9 +126,7 @@ func TestEveryTestThatIsNamedExists(t *testing.T) {
 	named := regexp.MustCompile(`^Test[A-Z]\w*$`)
 	for _, d := range read(t) {
 		for _, span := range d.Spans {
-			if named.MatchString(span) && !declared[span] {
-				t.Errorf("%s: there is no test %s", d.Path, span)
-			}
+			assert.True(t, !named.MatchString(span) || declared[span], d.Path, "there is no test", span)
 		}
 	}
 }
@@ -146,9 +140,7 @@ func TestEveryLogTextThatIsNamedIsLogged(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(section, -1) {
 		unknown[row[1]] = true
 	}
-	if len(unknown) == 0 {
-		t.Fatal("the table of texts is not found")
-	}
+	require.True(t, len(unknown) != 0, "the table of texts is not found")
 	// A text that the code puts together is in a test.
 	err = filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") {
@@ -180,9 +172,8 @@ func TestEveryFileThatIsNamedExists(t *testing.T) {
 			if found == nil || !folders[found[1]] || found[1] == "bin" {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(root, span)); err != nil {
-				t.Errorf("%s: there is no %s", d.Path, span)
-			}
+			_, err := os.Stat(filepath.Join(root, span))
+			assert.NoError(t, err, d.Path, "there is no", span)
 		}
 	}
 }
@@ -192,12 +183,9 @@ func TestEveryScriptIsValid(t *testing.T) {
 		for _, b := range blocks(t, language) {
 			bash := exec.Command("bash", "-n")
 			bash.Stdin = strings.NewReader(b.Script())
-			if output, err := bash.CombinedOutput(); err != nil {
-				t.Errorf("%s: %v: %s(fence anything but scripts as text)", b.Position, err, output)
-			}
-			if language == "console" && b.Script() == "" {
-				t.Errorf("%s: a console without a line that begins with $", b.Position)
-			}
+			output, err := bash.CombinedOutput()
+			assert.NoError(t, err, b.Position, string(output), "fence anything but scripts as text")
+			assert.True(t, language != "console" || b.Script() != "", b.Position, "a console without a line that begins with $")
 		}
 	}
 }

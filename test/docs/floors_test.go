@@ -57,12 +57,9 @@ func TestNoImportRunsUp(t *testing.T) {
 			if !ours {
 				continue
 			}
-			if strings.HasPrefix(folder, "test/") && !strings.HasPrefix(file, "cmd/") {
-				t.Errorf("%s imports %s, which is for tests", file, folder)
-			}
-			if of, found := floorOf(folder); found && of < floor {
-				t.Errorf("%s imports %s, which is above it", file, folder)
-			}
+			assert.True(t, !strings.HasPrefix(folder, "test/") || strings.HasPrefix(file, "cmd/"), file, "imports", folder, "which is for tests")
+			of, found := floorOf(folder)
+			assert.True(t, !found || of >= floor, file, "imports", folder, "which is above it")
 		}
 		return nil
 	})

@@ -54,9 +54,8 @@ func TestEveryCommandOfADocumentRuns(t *testing.T) {
 					others = append(others, s)
 				}
 			}
-			if left = others; len(statements) == 0 {
-				t.Errorf("%s has a reading, and no commands for it", d.Path)
-			}
+			left = others
+			assert.True(t, len(statements) != 0, d.Path, "has a reading, and no commands for it")
 			if r.slow == endToEnd {
 				t.Run(d.Path, func(t *testing.T) {
 					t.Parallel()
@@ -64,9 +63,7 @@ func TestEveryCommandOfADocumentRuns(t *testing.T) {
 				})
 			}
 		}
-		if len(left) > 0 {
-			t.Errorf("%s has commands, and no reading: %s", d.Path, left[0].text)
-		}
+		assert.Empty(t, left, d.Path, "has commands, and no reading")
 	}
 }
 
@@ -83,9 +80,7 @@ func TestReadingsAreOfDocumentsThatExist(t *testing.T) {
 		all = append(all, typedIn(t, d)...)
 	}
 	for _, e := range excluded {
-		if !slices.ContainsFunc(all, func(s statement) bool { return s.beginsWith(e) }) {
-			t.Errorf("no document has %s", e.statement)
-		}
+		assert.True(t, slices.ContainsFunc(all, func(s statement) bool { return s.beginsWith(e) }), "no document", e.statement)
 	}
 }
 
@@ -164,9 +159,7 @@ func (r reading) read(t *testing.T, d docs.Document, statements []statement, pro
 		if err != nil {
 			t.Fatalf("%s: %s: %v\n%s\n%s", next.position, next.text, err, output, w.log())
 		}
-		if next.shown && !matches(next.output, output) {
-			t.Errorf("%s: %s prints\n%s\nbut the document shows\n%s", next.position, next.text, output, next.output)
-		}
+		assert.True(t, !next.shown || matches(next.output, output), next.position, next.text, "prints", output, "but the document shows", next.output)
 	}
 }
 

@@ -140,9 +140,8 @@ func newSession(t *testing.T, home string, environment []string) *session {
 		_ = s.bash.Wait()
 		codes.Close()
 	})
-	if output, err := s.run(prelude); err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
+	output, err := s.run(prelude)
+	require.NoError(t, err, output)
 	return s
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"ndrbridge/test/assert"
+
 	"github.com/spf13/cobra"
 )
 
@@ -26,7 +28,6 @@ func TestInvalidCommandLinesAreFound(t *testing.T) {
 		"a.md: prog state show x --fly: unknown flag: --fly",
 		"a.md: prog state show --all: unknown flag: --all",
 	}
-	if tried, got := tryCommands([]Document{d}, root); tried != 8 || !slices.Equal(got, want) {
-		t.Errorf("of %d, it finds %q", tried, got)
-	}
+	tried, got := tryCommands([]Document{d}, root)
+	assert.True(t, tried == 8 && slices.Equal(got, want), tried, "it finds", got)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/jira"
 	"ndrbridge/test/loopback"
@@ -152,9 +153,7 @@ func (w *world) serveNATS() {
 	w.must(err)
 	w.must(servers.Start(w.t.Context()))
 	w.t.Cleanup(func() {
-		if err := servers.Stop(); err != nil {
-			w.t.Error(err)
-		}
+		assert.NoError(w.t, servers.Stop())
 	})
 	for i, n := range servers.Nodes {
 		w.names = append(w.names, fmt.Sprintf("nats-%d.example:4222", i+1), n.Address)
@@ -187,9 +186,8 @@ func (w *world) place(text string) string { return strings.NewReplacer(w.names..
 func (w *world) guard(position, placed string) {
 	w.t.Helper()
 	for _, found := range outside.FindAllStringSubmatch(placed, -1) {
-		if name := found[1]; !w.has(name) {
-			w.t.Fatalf("%s: %s is outside of what a test may use", position, name)
-		}
+		name := found[1]
+		require.True(w.t, w.has(name), position, name, "is outside of what a test may use")
 	}
 }
 
@@ -273,9 +271,8 @@ func programs(t *testing.T) string {
 	folder := t.TempDir()
 	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", folder+"/", "./cmd/...")
 	command.Dir = root
-	if output, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("build the programs: %v\n%s", err, output)
-	}
+	output, err := command.CombinedOutput()
+	require.NoError(t, err, "build the programs", string(output))
 	return folder
 }
 

@@ -35,9 +35,7 @@ func TestExamplesAreCloudEvents(t *testing.T) {
 			var decoded event.Event
 			require.NoError(t, json.Unmarshal(e.event.Structured(), &decoded))
 			assert.NoError(t, decoded.Validate())
-			if decoded.ID() != e.event.ID || decoded.Type() != e.event.Type || !bytes.Equal(decoded.Data(), e.event.Data()) {
-				t.Errorf("is read as\n%s", decoded)
-			}
+			assert.True(t, decoded.ID() == e.event.ID && decoded.Type() == e.event.Type && bytes.Equal(decoded.Data(), e.event.Data()), "is read as", decoded)
 			assert.Contains(t, text, `"`+e.name+`"`, "is not on the page")
 		})
 	}
@@ -82,7 +80,5 @@ func TestEveryAttributeIsExplained(t *testing.T) {
 	}
 	slices.Sort(there)
 	slices.Sort(listed)
-	if !slices.Equal(there, listed) {
-		t.Errorf("events have\n%v\nthe table of the page has\n%v", there, listed)
-	}
+	assert.EqualSlices(t, there, listed, "events have", "the table of the page")
 }

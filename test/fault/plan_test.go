@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
+
 	"pgregory.net/rapid"
 )
 
@@ -14,18 +16,14 @@ func TestPlan(t *testing.T) {
 			n := rapid.Uint64().Draw(t, "n")
 			first := p.fault(n)
 			p.fault(n + 1)
-			if again := p.fault(n); again != first {
-				t.Errorf("%+v, and then %+v", first, again)
-			}
+			assert.Equal(t, p.fault(n), first, "and then")
 		})
 	})
 	t.Run("results keep to their bounds", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			p := Plan{Seed: rapid.Uint64().Draw(t, "seed"), Likely: 1, Within: 100, Longest: time.Minute}
 			f := p.fault(rapid.Uint64().Draw(t, "n"))
-			if f.kind < Reset || f.kind > Delay || f.after < 1 || f.after > 100 || f.wait < 0 || f.wait >= time.Minute {
-				t.Errorf("%+v", f)
-			}
+			assert.True(t, f.kind >= Reset && f.kind <= Delay && f.after >= 1 && f.after <= 100 && f.wait >= 0 && f.wait < time.Minute, f)
 		})
 	})
 	t.Run("every kind is met, by as many as are likely to", func(t *testing.T) {
@@ -35,12 +33,8 @@ func TestPlan(t *testing.T) {
 			met[p.fault(n).kind]++
 		}
 		for _, k := range Kinds() {
-			if met[k] < 40 {
-				t.Errorf("%s: %d", k, met[k])
-			}
+			assert.True(t, met[k] >= 40, k, met[k])
 		}
-		if met[0] < 400 || met[0] > 600 {
-			t.Errorf("%d of 1000 have no fault", met[0])
-		}
+		assert.True(t, met[0] >= 400 && met[0] <= 600, met[0], "of 1000 have no fault")
 	})
 }

@@ -102,61 +102,49 @@ func TestEachFault(t *testing.T) {
 		see  func(t *testing.T, s *server, p *fault.Proxy, c *net.TCPConn)
 	}{
 		{"a reset cuts the request, and both ends see it", fault.Reset, soon, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
-			if _, err := io.ReadAll(c); !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("the client sees %v", err)
-			}
-			if received := <-s.received; len(received) > 1 {
-				t.Errorf("the server received %q", received)
-			}
+			_, err := io.ReadAll(c)
+			assert.ErrorIs(t, err, syscall.ECONNRESET, "the client sees")
+			received := <-s.received
+			assert.True(t, len(received) <= 1, "the server received", string(received))
 		}},
 		{"a stall passes the whole request on in the end", fault.Stall, soon, func(t *testing.T, _ *server, _ *fault.Proxy, c *net.TCPConn) {
 			answer := make([]byte, len(request))
-			if _, err := io.ReadFull(c, answer); err != nil || !bytes.Equal(answer, request) {
-				t.Errorf("%q, %v", answer, err)
-			}
+			_, err := io.ReadFull(c, answer)
+			assert.True(t, err == nil && bytes.Equal(answer, request), string(answer), err)
 		}},
 		{"what a stall held when the client gave up never arrives", fault.Stall, time.Minute, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
 			c.Close()
-			if received := <-s.received; len(received) > 1 {
-				t.Errorf("the server received %q", received)
-			}
+			received := <-s.received
+			assert.True(t, len(received) <= 1, "the server received", string(received))
 		}},
 		{"a half-open connection never comes to the server, and has no answer", fault.HalfOpen, soon, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
 			silent(t, c, 0)
 			c.Close()
-			if len(s.received) > 0 {
-				t.Errorf("the server received %q", <-s.received)
-			}
+			assert.True(t, len(s.received) == 0, "the server received", string(<-s.received))
 		}},
 		{"a deaf connection brings the request and no answer", fault.Mute, soon, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
 			silent(t, c, 1)
 			c.Close()
-			if received := <-s.received; !bytes.Equal(received, request) {
-				t.Errorf("the server received %q", received)
-			}
+			received := <-s.received
+			assert.True(t, bytes.Equal(received, request), "the server received", string(received))
 		}},
 		{"a lost answer is that of a request that arrived", fault.Lost, soon, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
-			if answer, err := io.ReadAll(c); !errors.Is(err, syscall.ECONNRESET) || len(answer) > 1 {
-				t.Errorf("the client sees %q, %v", answer, err)
-			}
-			if received := <-s.received; len(received) == 0 {
-				t.Error("the server received nothing")
-			}
+			answer, err := io.ReadAll(c)
+			assert.True(t, errors.Is(err, syscall.ECONNRESET) && len(answer) <= 1, "the client sees", string(answer), err)
+			received := <-s.received
+			assert.True(t, len(received) != 0, "the server received nothing")
 		}},
 		{"a delay loses nothing", fault.Delay, soon, func(t *testing.T, _ *server, _ *fault.Proxy, c *net.TCPConn) {
 			answer := make([]byte, len(request))
-			if _, err := io.ReadFull(c, answer); err != nil || !bytes.Equal(answer, request) {
-				t.Errorf("%q, %v", answer, err)
-			}
+			_, err := io.ReadFull(c, answer)
+			assert.True(t, err == nil && bytes.Equal(answer, request), string(answer), err)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := serve(t)
 			p := proxy(t, s, plan(c.kind, c.most))
 			client := dial(t, p)
-			if _, err := client.Write(request); err != nil {
-				t.Fatal(err)
-			}
+			require.Value(client.Write(request))(t)
 			for p.Injected()[c.kind] == 0 {
 				time.Sleep(time.Millisecond)
 			}
@@ -171,9 +159,8 @@ func silent(t *testing.T, c *net.TCPConn, most int) {
 	t.Helper()
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(soon)))
 	answer, err := io.ReadAll(c)
-	if e, ok := errors.AsType[net.Error](err); !ok || !e.Timeout() || len(answer) > most {
-		t.Errorf("the client receives %q, %v", answer, err)
-	}
+	e, ok := errors.AsType[net.Error](err)
+	assert.True(t, ok && e.Timeout() && len(answer) <= most, "the client receives", string(answer), err)
 }
 
 func TestDataIsUnchanged(t *testing.T) {
@@ -195,9 +182,8 @@ func TestDataIsUnchanged(t *testing.T) {
 				defer said.Wait()
 				said.Go(func() {
 					for _, piece := range pieces {
-						if _, err := client.Write(piece); err != nil {
-							t.Error(err)
-						}
+						_, err := client.Write(piece)
+						assert.NoError(t, err)
 					}
 					assert.NoError(t, client.CloseWrite())
 				})
@@ -219,27 +205,19 @@ func TestCalmEndsLastingFaults(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	p.Calm()
-	if _, err := io.ReadAll(client); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("%v", err)
-	}
+	_, err := io.ReadAll(client)
+	assert.ErrorIs(t, err, syscall.ECONNRESET)
 	peaceful := dial(t, p)
-	if _, err := peaceful.Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(peaceful, make([]byte, 1)); err != nil {
-		t.Error(err)
-	}
+	require.Value(peaceful.Write([]byte("x")))(t)
+	_, err = io.ReadFull(peaceful, make([]byte, 1))
+	assert.NoError(t, err)
 }
 
 func TestCut(t *testing.T) {
 	exchange := func(t *testing.T, c *net.TCPConn) {
 		t.Helper()
-		if _, err := c.Write([]byte("x")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(c.Write([]byte("x")))(t)
+		require.Value(io.ReadFull(c, make([]byte, 1)))(t)
 	}
 	s := serve(t)
 	p := proxy(t, s, fault.Plan{})
@@ -248,9 +226,7 @@ func TestCut(t *testing.T) {
 	p.Cut()
 	late := dial(t, p)
 	for _, c := range []*net.TCPConn{client, late} {
-		if _, err := c.Write([]byte("lost")); err != nil {
-			t.Fatal(err)
-		}
+		require.Value(c.Write([]byte("lost")))(t)
 		silent(t, c, 0)
 	}
 	gone := dial(t, p)
@@ -258,9 +234,8 @@ func TestCut(t *testing.T) {
 	p.Join()
 	for name, c := range map[string]*net.TCPConn{"an old": client, "a new": late} {
 		_ = c.SetReadDeadline(time.Time{}) // that of silent has passed
-		if _, err := io.ReadAll(c); !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("after the cut %s connection sees %v", name, err)
-		}
+		_, err := io.ReadAll(c)
+		assert.ErrorIs(t, err, syscall.ECONNRESET, "after the cut", name, "connection sees")
 	}
 	// The connections of the cut reach the server as well, and end in any order.
 	for received := []byte(nil); string(received) != "x"; {
@@ -269,9 +244,8 @@ func TestCut(t *testing.T) {
 		case <-time.After(10 * time.Second):
 			t.Fatal("the server has not received what was sent before the cut")
 		}
-		if text := string(received); text != "" && text != "x" {
-			t.Errorf("the server received %q", text)
-		}
+		text := string(received)
+		assert.True(t, text == "" || text == "x", "the server received", text)
 	}
 	exchange(t, dial(t, p))
 }

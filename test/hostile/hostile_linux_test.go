@@ -196,9 +196,8 @@ tickets:
 func (s *scene) start(t *testing.T) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "ndrbridge")
-	if output, err := exec.Command("go", "build", "-o", program, "ndrbridge/cmd/ndrbridge").CombinedOutput(); err != nil {
-		t.Fatalf("build the bridge: %v\n%s", err, output)
-	}
+	output, err := exec.Command("go", "build", "-o", program, "ndrbridge/cmd/ndrbridge").CombinedOutput()
+	require.NoError(t, err, "build the bridge", string(output))
 	s.write(t)
 	s.process = exec.Command(program, "run", "--config", s.config)
 	s.process.Stdout, s.process.Stderr = s.log, s.log
@@ -245,9 +244,7 @@ func (s *scene) call(t *testing.T, caller hostile.Caller, connections int) (reac
 func (s *scene) row(t *testing.T, name string, begin func(*testing.T) (reached func() bool)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
-		if s.over() {
-			t.Fatal("the bridge has ended")
-		}
+		require.True(t, !s.over(), "the bridge has ended")
 		s.memory.reset()
 		logged, begun := s.log.size(), time.Now()
 		reached := begin(t)
@@ -297,9 +294,8 @@ func (s *scene) terminate(t *testing.T) {
 	for _, text := range []string{"panic", "fatal error", "goroutine ", "hunter2"} {
 		assert.Equal(t, s.log.line(text), "", "the bridge logged", text)
 	}
-	if size := s.log.size(); size > mostLog {
-		t.Errorf("the bridge logged %d bytes", size)
-	}
+	size := s.log.size()
+	assert.True(t, size <= mostLog, "the bridge logged", size, "bytes")
 }
 
 // receiver is a webhook's receiver that notes which detections of the healthy appliance

@@ -51,8 +51,7 @@ func TestTheJudgeOfObjectsFindsEachFault(t *testing.T) {
 		e, err := transform.New(transform.Attributes{ID: "1-5", Source: "ndrbridge://hq/records/dns", Type: "t"}, []byte(`{"record":{"id":1}}`))
 		require.NoError(t, err)
 		l.Receive("lake", e)
-		if missing, _ := l.MissingObjects("lake", source, history); missing != 3 {
-			t.Errorf("%d objects are missing, want 3", missing)
-		}
+		missing, _ := l.MissingObjects("lake", source, history)
+		assert.Equal(t, missing, 3, "objects are missing")
 	})
 }

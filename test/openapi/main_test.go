@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -12,7 +13,5 @@ func TestTheDescriptionIsUpToDate(t *testing.T) {
 	root := filepath.Join("..", "..")
 	want := require.Value(document(root))(t)
 	got := require.Value(os.ReadFile(filepath.Join(root, file)))(t)
-	if string(got) != string(want) {
-		t.Errorf("%s is outdated: run make reference", file)
-	}
+	assert.Equal(t, string(got), string(want), file, "is outdated: run make reference")
 }

@@ -94,9 +94,7 @@ func events(t *testing.T) []transform.Event {
 		known[e.ID] = true
 	}
 	for _, want := range kinds {
-		if !slices.ContainsFunc(distinct, func(e transform.Event) bool { return e.Type == "io.ndrbridge."+want }) {
-			t.Fatalf("no event of the type %s", want)
-		}
+		require.True(t, slices.ContainsFunc(distinct, func(e transform.Event) bool { return e.Type == "io.ndrbridge."+want }), "no event of the type", want)
 	}
 	return distinct
 }

@@ -138,17 +138,14 @@ func load(t *testing.T, b docs.Block) *recipe {
 	})
 	const appliance = `appliances: [{name: hq, url: "https://sensor.example", api_key: a-key}]` + "\n"
 	var list []yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &list); err != nil || len(list) != 1 {
-		t.Fatalf("%s: not one sink: %v", b.Position, err)
-	}
+	err := yaml.Unmarshal([]byte(text), &list)
+	require.True(t, err == nil && len(list) == 1, b.Position, "not one sink", err)
 	path := filepath.Join(folder, "ndrbridge.yaml")
 	write(t, path, appliance+"sinks:\n"+text)
 	config, err := configs.Load(configs.Source{Paths: []string{path}})
 	require.NoError(t, err, b.Position)
 	r.Sink = config.Sinks[0]
-	if products[r.Name].standIn == nil {
-		t.Fatalf("%s: there is no stand-in for %s", b.Position, r.Name)
-	}
+	require.True(t, products[r.Name].standIn != nil, b.Position, "there is no stand-in for", r.Name)
 	return r
 }
 
@@ -170,9 +167,8 @@ func (r *recipe) prepared(t *testing.T, events []transform.Event) []transform.Ev
 	all := make([]transform.Event, len(events))
 	for i, e := range events {
 		if all[i] = e; prepare != nil {
-			if all[i], err = prepare(e); err != nil {
-				t.Fatal(err)
-			}
+			all[i], err = prepare(e)
+			require.NoError(t, err)
 		}
 	}
 	return all
@@ -184,20 +180,14 @@ func send(t *testing.T, s sinks.Sink, events []transform.Event) (left []transfor
 	t.Helper()
 	err := s.Send(t.Context(), events)
 	each, ok := errors.AsType[failure.EventErrors](err)
-	if err != nil && !ok {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil || ok, err)
 	for i, err := range each {
-		if err != nil && !errors.Is(err, failure.ErrNotTried) {
-			t.Fatal(err)
-		}
+		require.True(t, err == nil || errors.Is(err, failure.ErrNotTried), err)
 		if err != nil {
 			left = append(left, events[i])
 		}
 	}
-	if len(left) == len(events) {
-		t.Fatalf("none of %d events was tried", len(events))
-	}
+	require.True(t, len(left) != len(events), "none of", len(events), "events was tried")
 	return left
 }
 
@@ -240,9 +230,7 @@ func TestEveryRecipeDeliversEveryEvent(t *testing.T) {
 			for _, e := range r.prepared(t, sent) {
 				document := string(e.Payload())
 				id, err := identify(name, document)
-				if err != nil || id != e.ID || want[id] != "" {
-					t.Fatalf("event %q has the id %q: %v: %s", e.ID, id, err, document)
-				}
+				require.True(t, err == nil && id == e.ID && want[id] == "", "event", e.ID, "has the id", id, err, document)
 				want[id] = onLine(document)
 			}
 			for _, document := range deliver(t, r, sent).documents {
@@ -301,9 +289,7 @@ func TestStandInsRefuseOthers(t *testing.T) {
 			}
 			s := require.Value(r.open())(t)
 			defer s.Close()
-			if err := s.Send(t.Context(), r.prepared(t, []transform.Event{fixture(t, "small.json", transform.Observation{})})); err == nil {
-				t.Error("the event counts as delivered")
-			}
+			assert.Error(t, s.Send(t.Context(), r.prepared(t, []transform.Event{fixture(t, "small.json", transform.Observation{})})), "the event counts as delivered")
 		})
 	}
 }
@@ -317,7 +303,6 @@ func golden(t *testing.T, name, text string) {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 		return
 	}
-	if want, err := os.ReadFile(file); err != nil || text != string(want) {
-		t.Errorf("differs from %s (%v):\n%s", file, err, text)
-	}
+	want, err := os.ReadFile(file)
+	assert.True(t, err == nil && text == string(want), "differs from", file, err, text)
 }

@@ -45,8 +45,7 @@ func TestProgramExitsAfterGracePeriod(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, program.Process.Signal(syscall.SIGTERM))
 	exit := new(exec.ExitError)
-	if err := program.Wait(); !errors.As(err, &exit) || exit.ExitCode() != commandline.ExitFailed {
-		t.Errorf("%v, want exit code %d", err, commandline.ExitFailed)
-	}
+	err = program.Wait()
+	assert.True(t, errors.As(err, &exit) && exit.ExitCode() == commandline.ExitFailed, err, "want exit code", commandline.ExitFailed)
 	assert.Contains(t, stderr.String(), "still running 100ms after the signal", "it printed", &stderr)
 }

@@ -53,9 +53,7 @@ func TestATableIsLaidOut(t *testing.T) {
 			table.Add("ü", "-")
 			var out bytes.Buffer
 			table.Print(&out, c.width, c.colours)
-			if out.String() != c.want {
-				t.Errorf("%q\nwant %q", &out, c.want)
-			}
+			assert.Equal(t, out.String(), c.want, &out)
 		})
 	}
 }

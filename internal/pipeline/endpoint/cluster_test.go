@@ -75,9 +75,7 @@ func TestConnectClusterReadsTheSecretAgain(t *testing.T) {
 func awaitConnected(t *testing.T, conn *nats.Conn, want bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); conn.IsConnected() != want; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("gave up waiting: connected %t, want %t", !want, want)
-		}
+		require.True(t, time.Now().Before(deadline), "gave up waiting: connected", !want, want)
 	}
 }
 
@@ -116,9 +114,8 @@ func TestConnectClusterHidesSecrets(t *testing.T) {
 		conn.Close()
 		t.Fatal("it connected")
 	}
-	if text := err.Error(); strings.Contains(text, "s3cret") || !strings.Contains(text, "cluster.nats.url") || !strings.Contains(text, "Authorization") {
-		t.Errorf("got %s", text)
-	}
+	text := err.Error()
+	assert.True(t, !strings.Contains(text, "s3cret") && strings.Contains(text, "cluster.nats.url") && strings.Contains(text, "Authorization"), text)
 	empty := filepath.Join(t.TempDir(), "creds")
 	require.NoError(t, os.WriteFile(empty, []byte("s3cret"), 0o600))
 	missing := clusterOf(t, `url: "nats://127.0.0.1", creds_file: `+empty)
@@ -132,9 +129,8 @@ func TestConnectClusterConnectsToTheEmbeddedServer(t *testing.T) {
 	cluster := clusterOf(t, fmt.Sprintf(`embedded: {listen: "127.0.0.1:%d", peers: ["127.0.0.1:%[1]d", "127.0.0.1:%d", "127.0.0.1:%d"], folder: %q, tls: {cert_file: %q, key_file: %q, ca_file: %[5]q}}`,
 		ports[0], ports[1], ports[2], filepath.Join(folder, "nats"), cert, key))
 	discard := slog.New(slog.DiscardHandler)
-	if _, err := endpoint.ConnectCluster(t.Context(), cluster, nil, discard); err == nil || !strings.Contains(err.Error(), "see whether the bridge runs here") {
-		t.Errorf("while no member runs: %v", err)
-	}
+	_, err := endpoint.ConnectCluster(t.Context(), cluster, nil, discard)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "see whether the bridge runs here"), "while no member runs", err)
 	member := embedded.Start(cluster, discard)
 	defer member.Close(context.Background())
 	for name, dial := range map[string]func(context.Context) (net.Conn, error){"in its process": member.Dial, "in another process": nil} {

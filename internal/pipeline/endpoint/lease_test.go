@@ -14,6 +14,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/lease"
 	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/leasetest"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
@@ -65,9 +66,8 @@ func TestEndpointsSendNothingWithoutALease(t *testing.T) {
 				t.Errorf("without a lease %d bytes arrived: %v", received.Load(), err)
 			}
 			valid, _ := leasetest.NewLease(time.Minute)
-			if err := try(valid); err == nil || received.Load() == 0 {
-				t.Errorf("with a lease nothing arrived: %v", err)
-			}
+			err := try(valid)
+			assert.True(t, err != nil && received.Load() != 0, "with a lease nothing arrived", err)
 		})
 	}
 }

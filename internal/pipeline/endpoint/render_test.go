@@ -61,20 +61,13 @@ func TestRender(t *testing.T) {
 				urls = append(urls, request.URL)
 				bodies = append(bodies, request.Body)
 			}
-			if strings.Join(urls, " ") != strings.Join(test.urls, " ") {
-				t.Errorf("to %q, want %q", urls, test.urls)
-			}
+			assert.Equal(t, strings.Join(urls, " "), strings.Join(test.urls, " "), "to", urls, test.urls)
 			for _, want := range test.want {
-				if !bytes.Contains(bodies[0], []byte(want)) {
-					t.Errorf("%s is not in %s", want, bodies[0])
-				}
+				assert.True(t, bytes.Contains(bodies[0], []byte(want)), want, "is not in", string(bodies[0]))
 			}
-			if all := bytes.Join(bodies, nil); bytes.Contains(all, []byte("s3cret")) {
-				t.Errorf("a secret is shown: %s", all)
-			}
-			if test.keys == "" && carried != len(events) {
-				t.Errorf("%d events are carried", carried)
-			}
+			all := bytes.Join(bodies, nil)
+			assert.False(t, bytes.Contains(all, []byte("s3cret")), "a secret is shown", string(all))
+			assert.True(t, test.keys != "" || carried == len(events), carried, "events are carried")
 		})
 	}
 
@@ -87,9 +80,7 @@ func TestRender(t *testing.T) {
 				failed++
 				continue
 			}
-			if request.Method != "PUT" || request.URL != "https://h.example/***?***" || request.Events != 1 {
-				t.Errorf("%+v", request)
-			}
+			assert.True(t, request.Method == "PUT" && request.URL == "https://h.example/***?***" && request.Events == 1, request)
 			bodies = append(bodies, string(request.Body))
 		}
 		assert.Equal(t, strings.Join(bodies, " "), `{"id": 1} {"id": 3}`, "bodies", bodies)
@@ -105,9 +96,8 @@ func TestRender(t *testing.T) {
 				continue
 			}
 			failed++
-			if class, _ := failure.ClassOf(err); class != failure.Rejected {
-				t.Errorf("got %v", err)
-			}
+			class, _ := failure.ClassOf(err)
+			assert.Equal(t, class, failure.Rejected, err)
 		}
 		assert.Equal(t, shown, 2, "events shown")
 		assert.Equal(t, failed, 1, "errors")
@@ -134,17 +124,14 @@ func TestRender(t *testing.T) {
 		for _, s := range []configs.Sink{{File: &configs.File{}}, {Webhook: &configs.Webhook{MaxBodyBytes: configs.MiB}}} {
 			r := require.Value(endpoint.NewRenderer(s, "test"))(t)
 			for request, err := range r.Render(events[:1]) {
-				if err != nil || string(request.Body) != string(events[0].Structured()) {
-					t.Errorf("%s, %v", request.Body, err)
-				}
+				assert.True(t, err == nil && string(request.Body) == string(events[0].Structured()), string(request.Body), err)
 			}
 		}
 	})
 	t.Run("a file with a key is not read", func(t *testing.T) {
 		w := &configs.Webhook{Preset: "slack", Channel: "C1", URL: configs.NewURL("https://slack.com/api/chat.postMessage"), Key: configs.Secret{File: filepath.Join(t.TempDir(), "none")}}
-		if _, err := endpoint.NewRenderer(configs.Sink{Webhook: w}, "test"); err != nil {
-			t.Error(err)
-		}
+		_, err := endpoint.NewRenderer(configs.Sink{Webhook: w}, "test")
+		assert.NoError(t, err)
 	})
 }
 
@@ -176,9 +163,8 @@ func TestDecide(t *testing.T) {
 		entry, err := transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/audit", Type: "a.b"}, []byte(`{"audit":{}}`))
 		require.NoError(t, err)
 		r := renderer(t, `webhook: {url: "https://h", auth: {username: u, password: p}, ticket: {system: jira, project: SEC, link: false}}`)
-		if d := r.Decide(entry); d.Verdict != sinks.VerdictSend || !d.Nothing || d.Err != nil {
-			t.Errorf("%+v", d)
-		}
+		d := r.Decide(entry)
+		assert.True(t, d.Verdict == sinks.VerdictSend && d.Nothing && d.Err == nil, d)
 	})
 }
 

@@ -44,15 +44,13 @@ func TestPrepareRedactsBeforeItEncodes(t *testing.T) {
 	}
 	t.Run("nothing is prepared without redact and format", func(t *testing.T) {
 		for _, s := range []configs.Sink{{}, {Format: "cloudevents"}} {
-			if prepare, err := endpoint.Prepare(s, ""); prepare != nil || err != nil {
-				t.Errorf("%v", err)
-			}
+			prepare, err := endpoint.Prepare(s, "")
+			assert.True(t, prepare == nil && err == nil, err)
 		}
 	})
 	t.Run("an unknown format is an error", func(t *testing.T) {
-		if _, err := endpoint.Prepare(configs.Sink{Format: "gelf"}, ""); err == nil || !strings.Contains(err.Error(), "format") {
-			t.Errorf("got %v", err)
-		}
+		_, err := endpoint.Prepare(configs.Sink{Format: "gelf"}, "")
+		assert.True(t, err != nil && strings.Contains(err.Error(), "format"), err)
 	})
 }
 
@@ -101,9 +99,7 @@ func TestRenderShowsDocuments(t *testing.T) {
 				assert.NotContains(t, string(request.Body), "s3cret", "events in")
 				shown = append(shown, request.Method+" "+request.URL+" "+string(rune('0'+n)))
 			}
-			if strings.Join(shown, ", ") != strings.Join(test.shown, ", ") {
-				t.Errorf("shown %q, want %q", shown, test.shown)
-			}
+			assert.Equal(t, strings.Join(shown, ", "), strings.Join(test.shown, ", "), "shown", shown, test.shown)
 		})
 	}
 }
@@ -123,8 +119,7 @@ func TestAWebhookExpectsWhatIsConfigured(t *testing.T) {
 	} {
 		send := open(t, "", fmt.Sprintf("webhook: {url: %q, expect: %s}", server.URL, expect))
 		valid, _ := leasetest.NewLease(time.Minute)
-		if err := send(valid); fits != (err == nil) {
-			t.Errorf("%s: %v", expect, err)
-		}
+		err := send(valid)
+		assert.Equal(t, fits, err == nil, expect, err)
 	}
 }

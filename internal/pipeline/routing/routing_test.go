@@ -10,6 +10,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/fixture"
 	"ndrbridge/internal/pipeline/routing"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -58,22 +59,19 @@ func TestRoute(t *testing.T) {
 			e := require.Value(r.Fixture(test.spec))(t)
 			routes := r.Route(e)
 			i := slices.IndexFunc(routes, func(route routing.Route) bool { return route.Sink == test.sink })
-			if got := routes[i]; got.Result != test.result || !strings.Contains(strings.Join(got.Reasons, "\n"), test.reason) {
-				t.Errorf("%+v", got)
-			}
+			got := routes[i]
+			assert.True(t, got.Result == test.result && strings.Contains(strings.Join(got.Reasons, "\n"), test.reason), got)
 		})
 	}
 	t.Run("one sink is selected", func(t *testing.T) {
 		r := router(t, "siem")
 		e := require.Value(r.Fixture(fixture.Spec{Name: "heartbeat"}))(t)
-		if routes := r.Route(e); len(routes) != 1 || routes[0].Sink != "siem" {
-			t.Errorf("%+v", routes)
-		}
+		routes := r.Route(e)
+		assert.True(t, len(routes) == 1 && routes[0].Sink == "siem", routes)
 	})
 	t.Run("an unknown sink is an error", func(t *testing.T) {
-		if _, err := routing.New(&configs.Config{Sinks: []configs.Sink{{Name: "lake", File: &configs.File{}}}}, "", "lak"); err == nil || !strings.Contains(err.Error(), `there is no sink "lak"; choose from lake`) {
-			t.Errorf("%v", err)
-		}
+		_, err := routing.New(&configs.Config{Sinks: []configs.Sink{{Name: "lake", File: &configs.File{}}}}, "", "lak")
+		assert.True(t, err != nil && strings.Contains(err.Error(), `there is no sink "lak"; choose from lake`), err)
 	})
 }
 
@@ -141,9 +139,8 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(test.name+" fails", func(t *testing.T) {
 			failures, err := run(t, r, test.text)
-			if got := strings.Join(failures, "\n"); err != nil || !strings.Contains(got, test.want) {
-				t.Errorf("%v\n%s\nwant\n%s", err, got, test.want)
-			}
+			got := strings.Join(failures, "\n")
+			assert.True(t, err == nil && strings.Contains(got, test.want), err, got, test.want)
 		})
 	}
 	for _, test := range []struct{ name, text, want string }{
@@ -167,18 +164,16 @@ func TestRun(t *testing.T) {
 		{"text that is not YAML", "  sinks: [", "tests.yaml:3:10: is not YAML: the [ is not closed"},
 	} {
 		t.Run(test.name+" is an error", func(t *testing.T) {
-			if _, err := run(t, r, test.text); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("%v\nwant %s", err, test.want)
-			}
+			_, err := run(t, r, test.text)
+			assert.True(t, err != nil && strings.Contains(err.Error(), test.want), err, test.want)
 		})
 	}
 	t.Run("a file without tests is an error", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "tests.yaml")
 		for text, want := range map[string]string{"": "contains no tests", "test: []": "test is not a known key"} {
 			require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-			if _, err := routing.ReadTests(file); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v", err)
-			}
+			_, err := routing.ReadTests(file)
+			assert.True(t, err != nil && strings.Contains(err.Error(), want), err)
 		}
 	})
 }
@@ -190,8 +185,6 @@ func FuzzReadTests(f *testing.F) {
 		file := filepath.Join(t.TempDir(), "tests.yaml")
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		tests, err := routing.ReadTests(file)
-		if (len(tests) > 0) == (err != nil) {
-			t.Errorf("%d tests and %v", len(tests), err)
-		}
+		assert.True(t, (len(tests) > 0) != (err != nil), len(tests), "tests and", err)
 	})
 }

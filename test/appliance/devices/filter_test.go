@@ -178,9 +178,7 @@ func TestFiltersFollowTheAlgebraOfSets(t *testing.T) {
 		inA, inB := selected(fa), selected(fb)
 		both, some, none := combined("and"), combined("or"), combined("not")
 		for _, id := range all {
-			if both[id] != (inA[id] && inB[id]) || some[id] != (inA[id] || inB[id]) || none[id] == some[id] {
-				t.Fatalf("device %d: a %t, b %t, and %t, or %t, not %t", id, inA[id], inB[id], both[id], some[id], none[id])
-			}
+			require.True(t, both[id] == (inA[id] && inB[id]) && some[id] == (inA[id] || inB[id]) && none[id] != some[id], id, inA[id], inB[id], both[id], some, none)
 		}
 		if ids, restricted := fa.IDs(); restricted {
 			for id := range inA {

@@ -13,21 +13,17 @@ func TestPopulation(t *testing.T) {
 	addresses := make(map[any]int64)
 	for _, id := range p.IDs() {
 		d := p.Get(id, now)
-		if other, taken := addresses[d.Fields["ipaddr4"]]; taken {
-			t.Errorf("the devices %d and %d have one address", id, other)
-		}
+		other, taken := addresses[d.Fields["ipaddr4"]]
+		assert.False(t, taken, "the devices", id, other, "have one address")
 		addresses[d.Fields["ipaddr4"]] = id
-		if parent, ok := d.Fields["parent_id"].(int64); ok && !p.Has(parent) {
-			t.Errorf("the device %d is behind %d, which does not exist", id, parent)
-		}
+		parent, ok := d.Fields["parent_id"].(int64)
+		assert.True(t, !ok || p.Has(parent), "the device", id, "is behind", parent, "which does not exist")
 		if d.Discovered > d.LastSeen || d.LastSeen > now || d.Fields["user_mod_time"].(int64) > now {
 			t.Errorf("the device %d has the times %v", id, d.Fields)
 		}
 	}
 	for name, id := range map[string]int64{"0": 0, "a negative id": -5, "an id after the last": 501, "a sensor that is not": 1<<32 + 1} {
-		if p.Has(id) || p.Get(id, now) != nil {
-			t.Errorf("there is a device for %s", name)
-		}
+		assert.True(t, !p.Has(id) && p.Get(id, now) == nil, "there is a device for", name)
 	}
 }
 
@@ -39,19 +35,15 @@ func TestSightings(t *testing.T) {
 	see("10.0.0.1", 7000, 6000) // late, but before the last
 	see("not an address", 1000, 0)
 	d := p.Get(7, now)
-	if d.Fields["ipaddr4"] != "10.0.0.2" {
-		t.Errorf("the address is %v", d.Fields["ipaddr4"])
-	}
-	if got := devices.In(d.Addresses, now-6500, now-5500); len(got) != 2 || got[1] != (devices.Window{Value: "10.0.0.1", From: now - 9000, Until: now - 6000}) {
-		t.Errorf("the addresses are %v", got)
-	}
+	assert.True(t, d.Fields["ipaddr4"] == "10.0.0.2", "the address", d.Fields["ipaddr4"])
+	got := devices.In(d.Addresses, now-6500, now-5500)
+	assert.True(t, len(got) == 2 && got[1] == (devices.Window{Value: "10.0.0.1", From: now - 9000, Until: now - 6000}), "the addresses are", got)
 	for i := range int64(100) {
 		see("2001:db8::"+string('a'+rune(i%6)), i, i)
 		see("10.1.0."+string('0'+rune(i%10)), i, i)
 	}
-	if n := len(p.Get(7, now).Addresses); n > 11 {
-		t.Errorf("%d addresses are remembered", n)
-	}
+	n := len(p.Get(7, now).Addresses)
+	assert.True(t, n <= 11, n, "addresses are remembered")
 	silent := p.Get(3, now)
 	if p.See(3, "10.0.0.3", "", now-1, now); silent.Active(now) || !p.Get(3, now).Active(now) {
 		t.Error("a silent device is not active once it is seen")

@@ -33,7 +33,5 @@ func TestExamplesOfBodiesFit(t *testing.T) {
 			}
 		}
 	}
-	if checked == 0 {
-		t.Error("there is no example")
-	}
+	assert.True(t, checked != 0, "there is no example")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -23,16 +24,12 @@ func load(t *testing.T, word string) *openapi.Description {
 func TestTheProductsWordIsInPathsAndFields(t *testing.T) {
 	d := load(t, "acme")
 	o, _, _ := d.Find("GET", "/acme/version")
-	if o == nil || o.Name != "GET /service/version" || o.Path != "/acme/version" {
-		t.Errorf("found %+v", o)
-	}
+	assert.True(t, o != nil && o.Name == "GET /service/version" && o.Path == "/acme/version", "found", o)
 	if o, _, _ := d.Find("GET", "/service/version"); o != nil {
 		t.Errorf("found %s", o.Name)
 	}
 	for _, text := range []string{"service_id", `"/service`} {
-		if strings.Contains(string(d.JSON), text) {
-			t.Errorf("the document contains %s", text)
-		}
+		assert.NotContains(t, string(d.JSON), text, "the document contains")
 	}
 }
 
@@ -62,9 +59,7 @@ func TestRouting(t *testing.T) {
 				name = o.Name
 			}
 			encoded := require.Value(json.Marshal(parameters))(t)
-			if name != test.operation || string(encoded) != test.parameters || strings.Join(allowed, " ") != test.allowed {
-				t.Errorf("found %q %s, allowed %v", name, encoded, allowed)
-			}
+			assert.True(t, name == test.operation && string(encoded) == test.parameters && strings.Join(allowed, " ") == test.allowed, name, string(encoded), allowed)
 		})
 	}
 }
@@ -96,9 +91,7 @@ func TestBodies(t *testing.T) {
 			value, err := jsonschema.UnmarshalJSON(strings.NewReader(test.body))
 			require.NoError(t, err)
 			err = find(t, test.operation).CheckBody("application/json", value)
-			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-				t.Errorf("the error is %v, want %q", err, test.want)
-			}
+			assert.True(t, (err == nil) == (test.want == "") && (err == nil || strings.Contains(err.Error(), test.want)), "the error", err, test.want)
 		})
 	}
 }
@@ -121,9 +114,7 @@ func TestQueries(t *testing.T) {
 			query, err := url.ParseQuery(test.query)
 			require.NoError(t, err)
 			err = find(t, "GET /auditlog").CheckQuery(query)
-			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-				t.Errorf("the error is %v, want %q", err, test.want)
-			}
+			assert.True(t, (err == nil) == (test.want == "") && (err == nil || strings.Contains(err.Error(), test.want)), "the error", err, test.want)
 		})
 	}
 }
@@ -151,9 +142,7 @@ func TestAnswers(t *testing.T) {
 				header.Set("Location", test.location)
 			}
 			err := find(t, test.operation).CheckResponse(test.status, header, []byte(test.body))
-			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-				t.Errorf("the error is %v, want %q", err, test.want)
-			}
+			assert.True(t, (err == nil) == (test.want == "") && (err == nil || strings.Contains(err.Error(), test.want)), "the error", err, test.want)
 		})
 	}
 }
@@ -166,15 +155,12 @@ func TestEverythingIsDescribed(t *testing.T) {
 	for path, item := range paths {
 		for method, operation := range item.(map[string]any) {
 			operation := operation.(map[string]any)
-			if operation["summary"] == nil {
-				t.Errorf("%s %s has no summary", method, path)
-			}
+			assert.True(t, operation["summary"] != nil, method, path, "has no summary")
 			parameters, _ := operation["parameters"].([]any)
 			for _, p := range parameters {
 				p := p.(map[string]any)
-				if text, _ := p["description"].(string); p["$ref"] == nil && len(text) < 5 {
-					t.Errorf("%s %s: the parameter %s is not described", method, path, p["name"])
-				}
+				text, _ := p["description"].(string)
+				assert.True(t, p["$ref"] != nil || len(text) >= 5, method, path, "the parameter", p, "is not described")
 			}
 		}
 	}
@@ -190,14 +176,10 @@ func checkDescribed(t *testing.T, where string, schema any) {
 	properties, _ := object["properties"].(map[string]any)
 	for name, property := range properties {
 		fields, _ := property.(map[string]any)
-		if fields["description"] == nil && fields["$ref"] == nil {
-			t.Errorf("%s: the field %s is not described", where, name)
-		}
+		assert.True(t, fields["description"] != nil || fields["$ref"] != nil, where, "the field", name, "is not described")
 		checkDescribed(t, where+"."+name, property)
 	}
-	if properties != nil && object["additionalProperties"] == nil {
-		t.Errorf("%s: it does not say whether it has other fields", where)
-	}
+	assert.True(t, properties == nil || object["additionalProperties"] != nil, where, "it does not say whether it has other fields")
 	if items, ok := object["items"]; ok {
 		checkDescribed(t, where+"[]", items)
 	}

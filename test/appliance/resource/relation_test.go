@@ -63,12 +63,10 @@ func TestBothSidesOfARelationAgree(t *testing.T) {
 							parents = append(parents, other)
 						}
 					}
-					if got := l.Children(p); !slices.Equal(got, children) {
-						t.Fatalf("the children of %d are %v, want %v", p, got, children)
-					}
-					if got := l.Parents(p); !slices.Equal(got, parents) {
-						t.Fatalf("the parents of %d are %v, want %v", p, got, parents)
-					}
+					got := l.Children(p)
+					require.True(t, slices.Equal(got, children), "the children of", p, got, children)
+					got = l.Parents(p)
+					require.True(t, slices.Equal(got, parents), "the parents of", p, got, parents)
 				}
 				require.Equal(t, l.pairs, len(model), "assignments are counted")
 			},
