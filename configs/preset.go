@@ -53,7 +53,9 @@ func (p *sourceLines) presetDefaults(path string, s *Sink, preset webhook.Preset
 		p.chatLag(path+".lag", &s.Lag, journal)
 	}
 	w, d := s.Webhook, preset.Defaults
-	fallback(p, path+".webhook.url", &w.URL, NewURL(d.URL))
+	if w.URLFile == "" {
+		fallback(p, path+".webhook.url", &w.URL, NewURL(d.URL))
+	}
 	if w.Key.IsSet() {
 		fallback(p, path+".webhook.updates", &w.Updates, d.Updates)
 	}

@@ -81,10 +81,11 @@ func printBlock(block reflect.Value) (*yaml.Node, error) {
 }
 
 // ShownURL returns the URL of a request of w with its secrets hidden. It shows the path
-// only for services whose key is not part of the URL.
+// only for services whose key is not part of the URL, and only of a URL that is not in a file.
 func (w Webhook) ShownURL(address string) string {
 	preset, _ := presets.Find(w.Preset)
-	return NewURL(address).shown(preset.PublicPath || w.Ticket != nil && w.Ticket.System != systemGeneric)
+	public := preset.PublicPath || w.Ticket != nil && w.Ticket.System != systemGeneric
+	return NewURL(address).shown(public && w.URLFile == "")
 }
 
 func printValue(value reflect.Value) (*yaml.Node, error) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -88,6 +89,7 @@ func (c checks) failedSecret(path string) bool {
 // required values, secrets that are set twice, and files that must be readable.
 func (c checks) tags(path string, f field, value reflect.Value) {
 	c.bounds(path, f.bounds, value)
+	c.example(path, f, value)
 	switch {
 	case f.shape == shapeBlocks:
 		c.differentNames(path, value)
@@ -121,6 +123,35 @@ func (c checks) tags(path string, f field, value reflect.Value) {
 			if _, err := secretfile.Read(value.String()); err != nil && !c.withoutSecrets {
 				c.wrong(path, "%v%s", err, fileAdvice(err))
 			}
+		}
+	}
+}
+
+// exampleValue matches the values in what ndrbridge config new writes that no installation has.
+var exampleValue = regexp.MustCompile(`REPLACE|(^|[^\w-])example\.com($|[^\w.-])`)
+
+// IsExample reports whether a value is an example of ndrbridge config new that must be
+// replaced: Load refuses it, unless nothing is contacted.
+func IsExample(value string) bool { return exampleValue.MatchString(value) }
+
+// example reports a value that is still an example. Expressions and templates are not addresses.
+func (c checks) example(path string, f field, value reflect.Value) {
+	if c.withoutSecrets || f.name == "match" || f.name == "template" {
+		return
+	}
+	check := func(path, text string) {
+		if IsExample(text) {
+			c.wrong(path, "is still the example that config new wrote; fill in your own value")
+		}
+	}
+	switch u, isURL := value.Interface().(URL); {
+	case isURL:
+		check(path, u.Value())
+	case value.Kind() == reflect.String:
+		check(path, value.String())
+	case f.shape == shapeTexts && value.Type().Elem().Kind() == reflect.String:
+		for i := range value.Len() {
+			check(item(path, i), value.Index(i).String())
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package configs
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"mime"
@@ -27,6 +29,9 @@ type Webhook struct {
 	// URL is the URL to send requests to: http or https. It is required, unless the preset
 	// has a default.
 	URL URL `yaml:"url" schemes:"https,http"`
+	// URLFile is the path of a file with the URL, instead of [Webhook.URL]: for a URL that
+	// is a secret, as those of chats. The file is read again if the URL is rejected.
+	URLFile string `yaml:"url_file"`
 	// Preset is the service whose own format is sent instead of CloudEvents. It determines
 	// which of the keys from [Webhook.Key] to [Webhook.Stream] may be set, and the defaults
 	// of other keys of the sink: see the table of presets in the page about sinks.
@@ -224,13 +229,50 @@ func (w Webhook) JSON() bool {
 
 func (w *Webhook) modes() []string { return []string{"structured", "binary", "batch"} }
 
-func (w *Webhook) place() string { return w.URL.hosts() }
+func (w *Webhook) place() string {
+	u, _ := w.ReadURL() // of a file that cannot be read, the host is unknown
+	return u.hosts()
+}
 
-func (w *Webhook) summary() string { return "webhook " + w.ShownURL(w.URL.Value()) }
+func (w *Webhook) summary() string {
+	u, _ := w.ReadURL()
+	return "webhook " + cmp.Or(w.ShownURL(u.Value()), w.URLFile)
+}
+
+// ReadURL returns the URL. It reads a file with it again at each call; errors are those of
+// Secret.Read.
+func (w Webhook) ReadURL() (URL, error) {
+	if w.URLFile == "" {
+		return w.URL, nil
+	}
+	text, err := Secret{File: w.URLFile}.Read()
+	return NewURL(text), err
+}
+
+// readURL sets the URL in w to that of its file. It reports false if that cannot be read.
+func (c checks) readURL(path string, w *Webhook) bool {
+	if w.URLFile == "" {
+		c.present(path+".url", w.URL.Value())
+		return true
+	}
+	if w.URL.Value() != "" {
+		c.wrong(path+".url", "is set, and so is url_file; keep one of them")
+	}
+	var err error
+	if w.URL, err = w.ReadURL(); err != nil {
+		if _, advised := errors.AsType[contentError](err); advised && !c.withoutSecrets { // others are reported by the tags
+			c.wrong(path+".url_file", "%v", err)
+		}
+		return false
+	}
+	c.url(path+".url_file", w.URL.Value(), []string{"https", "http"})
+	return true
+}
 
 func (c checks) webhook(path string, s Sink) {
 	w := *s.Webhook
-	c.present(path+".url", w.URL.Value())
+	hasURL := c.readURL(path, &w)
+	s.Webhook = &w
 	c.headers(path+".headers", w.Headers)
 	if w.Auth != (WebhookAuth{}) {
 		c.noAuthorization(path, w, "is set, and so is auth, which sets that header; keep one of them")
@@ -251,7 +293,7 @@ func (c checks) webhook(path string, s Sink) {
 	c.sign(path+".sign", w, s.Mode)
 	c.expect(path+".expect", w)
 	c.bodyTemplate(path, w, s.Mode)
-	if w.Ticket != nil {
+	if w.Ticket != nil && hasURL {
 		c.ticketOpener(path, s)
 	}
 }

@@ -3,10 +3,12 @@ package configs
 import (
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 // Secrets of the form that signatures take, of 24 bytes each.
@@ -108,4 +110,68 @@ func TestSignaturesMayHaveSeveralSecrets(t *testing.T) {
 			t.Errorf("it prints\n%s", text)
 		}
 	})
+}
+
+func TestWebhookURLFileErrors(t *testing.T) {
+	const at = "sinks[0].webhook."
+	for _, test := range []struct{ name, webhook, want string }{
+		{"both", `url: "https://h", url_file: ` + writeFile(t, "https://h/s3cret"), at + "url: is set, and so is url_file; keep one of them"},
+		{"a file that is not there", `url_file: /nonexistent/url`, at + "url_file: /nonexistent/url: no such file"},
+		{"an empty file", `url_file: ` + writeFile(t, "\n"), "is empty; write the secret into it"},
+		{"two lines", `url_file: ` + writeFile(t, "https://h/s3cret\nhttps://h/s3cret\n"), "has a line break"},
+		{"no scheme", `url_file: ` + writeFile(t, "h/s3cret"), at + "url_file: has no scheme; write https://"},
+		{"another scheme", `url_file: ` + writeFile(t, "ftp://h/s3cret"), at + "url_file: has a scheme that cannot be used here"},
+		{"a URL that the preset refuses", `preset: splunk_hec, key: k, url_file: ` + writeFile(t, "https://h/s3cret"), at + "url: has a path other than that of an event collector"},
+		{"neither", `gzip: true`, at + "url: is missing"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Parse("f.yaml", []byte(sink(`webhook: {`+test.webhook+`}`)), nil)
+			errs, _ := err.(Errors)
+			require.Equal(t, len(errs), 1, "errors:", err)
+			assert.ErrorContains(t, err, test.want)
+			assert.NotContains(t, err.Error(), "s3cret", "an error shows a secret", err)
+		})
+	}
+}
+
+func TestWebhookURLInAFile(t *testing.T) {
+	for _, webhook := range []string{`url_file: FILE`, `preset: slack, url_file: FILE`, `preset: pagerduty, key: k, url_file: FILE`} {
+		file := writeFile(t, "https://hooks.example/s3cret\n")
+		config := require.Value(Parse("f.yaml", []byte(sink(`webhook: {`+strings.Replace(webhook, "FILE", file, 1)+`}`)), nil))(t)
+		s := config.Sinks[0]
+		assert.Equal(t, require.Value(s.Webhook.ReadURL())(t).Value(), "https://hooks.example/s3cret")
+		assert.Equal(t, s.Target(), "hooks.example")
+		var printed strings.Builder
+		require.NoError(t, Print(&printed, config))
+		assert.Contains(t, printed.String(), "url_file: "+file)
+		assert.NotContains(t, printed.String()+s.Summary(), "s3cret")
+		assert.True(t, slices.Contains(FilesIn(s), file), "a change of the file reloads nothing")
+		secrets := config.SecretFiles()
+		assert.Equal(t, secrets[len(secrets)-1].Key, "sinks[0].webhook.url_file")
+	}
+	_, err := Load(Source{Paths: []string{writeFile(t, sink(`webhook: {preset: elasticsearch, url_file: /nonexistent/url}`))}, WithoutSecrets: true})
+	assert.NoError(t, err, "the URL is needed although nothing is contacted")
+}
+
+func TestExamplesThatAreLeftAreErrors(t *testing.T) {
+	const still = "is still the example that config new wrote; fill in your own value"
+	for _, test := range []struct{ name, sink, at string }{
+		{"a URL", `webhook: {url: "https://REPLACE.service.example/x"}`, "sinks[0].webhook.url"},
+		{"a host", `webhook: {url: "https://siem.example.com:8088/x"}`, "sinks[0].webhook.url"},
+		{"the second broker", `kafka: {brokers: [a.example:9092, kafka.example.com], topic: t}`, "sinks[0].kafka.brokers[1]"},
+		{"an address", `syslog: {address: "example.com:514"}`, "sinks[0].syslog.address"},
+		{"an account", `webhook: {url: "https://h.example", auth: {username: ndrbridge@example.com, password: p}}`, "sinks[0].webhook.auth.username"},
+		{"other hosts", `webhook: {url: "https://my-example.com/example.company"}`, ""},
+		{"a name that ends otherwise", `webhook: {url: "https://example.com.au/"}`, ""},
+		{"an expression", `file: {path: "-"}, match: 'detection.title == "example.com"'`, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Parse("f.yaml", []byte(sink(test.sink)), nil)
+			if test.at == "" {
+				assert.NoError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, test.at+": "+still)
+		})
+	}
 }

@@ -172,20 +172,38 @@ func (c *command) confirm(ctx context.Context, yes bool, question string) error 
 
 // ask asks a question on the terminal and returns the answer, or "" if ctx is done first.
 func (c *command) ask(ctx context.Context, question string) string {
-	fmt.Fprint(c.stderr, question)
-	answer := make(chan string, 1)
-	// A read from a terminal cannot be cancelled. After Ctrl-C, this goroutine ends with
-	// the process.
-	go func() {
+	return c.askBy(ctx, question, func() string {
 		if c.lines == nil { // another question may have read from it
 			c.lines = bufio.NewReader(c.stdin)
 		}
 		line, err := c.lines.ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
-			line = ""
+			return ""
 		}
-		answer <- strings.TrimSpace(line)
-	}()
+		return line
+	})
+}
+
+// askSecret is ask for a secret: the terminal does not show the answer.
+func (c *command) askSecret(ctx context.Context, question string) string {
+	read, restore, err := terminal.ReadSecret(c.stdin)
+	if err != nil { // no terminal that shows anything
+		return c.ask(ctx, question)
+	}
+	defer restore()
+	return c.askBy(ctx, question, func() string {
+		defer fmt.Fprintln(c.stderr)
+		return read()
+	})
+}
+
+// askBy is ask with a function that reads the answer.
+func (c *command) askBy(ctx context.Context, question string, read func() string) string {
+	fmt.Fprint(c.stderr, question)
+	answer := make(chan string, 1)
+	// A read from a terminal cannot be cancelled. After Ctrl-C, this goroutine ends with
+	// the process.
+	go func() { answer <- strings.TrimSpace(read()) }()
 	select {
 	case line := <-answer:
 		return line

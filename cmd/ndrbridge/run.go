@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/bridge"
 	"ndrbridge/internal/pipeline"
@@ -61,6 +62,11 @@ func (c *command) serve(ctx context.Context) error {
 	log, program := bridge.NewLog(c.stderr, config.Log), thisBuild()
 	log.Info("starting", "version", version, "revision", program.revision(), "go", program.Go, "configuration", strings.Join(files, ", "),
 		"appliances", len(config.Appliances), "sinks", len(config.Sinks), "state", config.State, "admin", config.Admin.Listen)
+	if written, err := configs.WrittenSecrets(c.source()); err == nil { // the configuration was read before
+		for _, f := range preflight.CheckFiles(written) {
+			log.Warn("secrets in the configuration are exposed", "problem", f.Detail, "advice", f.Advice)
+		}
+	}
 	b, err := bridge.New(ctx, config, bridge.Options{
 		Version: version, Revision: program.revision(), Log: log, Stdout: c.stdout, Load: c.load, Files: c.source().Files, Probe: preflight.Reach,
 	})

@@ -19,6 +19,8 @@ type PresetSpec struct {
 	// About says where an example of ndrbridge config new delivers; Example has the keys of
 	// its sink besides the name.
 	About, Example string
+	// Guide says what to do at the service.
+	Guide
 	// Key describes the key named key, such as "the collector token"; empty means that
 	// the preset does not support it.
 	Key string
@@ -49,6 +51,14 @@ type PresetSpec struct {
 	// New returns the preset for settings that are checked, and their URL without
 	// credentials. The error names the faulty setting, without its value.
 	New func(s PresetSettings, target *url.URL) (*Preset, error)
+}
+
+// Guide says what to do at a destination, for ndrbridge config new and the pages in docs/start.
+// An empty Guide is none.
+type Guide struct {
+	Title   string // the name of the destination
+	Prepare string // what to create there, and what that gives; a sentence without its period
+	Look    string // where to see an event; likewise
 }
 
 // Open returns the preset for some settings. The error names the faulty setting, without

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/term"
@@ -21,4 +22,23 @@ func Columns(stream any) (columns int, known bool) {
 	}
 	columns, _, err := term.GetSize(int(file.Fd()))
 	return columns, err == nil && columns > 0
+}
+
+// ReadSecret returns a function that reads a line from the terminal that a reader is without
+// showing it, and one that ends that if it was not called to the end. The error is that the
+// reader is no terminal.
+func ReadSecret(stream any) (read func() string, restore func(), err error) {
+	if !Is(stream) {
+		return nil, nil, errors.New("not a terminal")
+	}
+	fd := int(stream.(*os.File).Fd())
+	state, err := term.GetState(fd)
+	if err != nil {
+		return nil, nil, err
+	}
+	read = func() string {
+		line, _ := term.ReadPassword(fd) // empty if it fails
+		return string(line)
+	}
+	return read, func() { _ = term.Restore(fd, state) }, nil
 }

@@ -12,6 +12,7 @@ import (
 	"ndrbridge/sinks/kafka"
 	"ndrbridge/sinks/nats"
 	"ndrbridge/sinks/syslog"
+	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/presets"
 	"ndrbridge/transform"
 )
@@ -33,6 +34,7 @@ type checkedSink interface {
 type Example struct {
 	Name, About string
 	YAML        string // the keys of the sink besides its name, as they stand in a list
+	webhook.Guide
 }
 
 const urgent = "    match: detection.risk_score >= 80 # leave it out for all events\n"
@@ -41,60 +43,69 @@ const urgent = "    match: detection.risk_score >= 80 # leave it out for all eve
 func kinds() []kind {
 	return []kind{
 		{"file", openFile, []Example{
-			{"stdout", "standard output, one event per line", "    file: {path: \"-\"}\n"},
-			{"file", "a file, one event per line", "    file: {path: ./events.jsonl}\n"},
+			{"stdout", "standard output, one event per line", "    file: {path: \"-\"}\n", webhook.Guide{}},
+			{"file", "a file, one event per line", "    file: {path: ./events.jsonl}\n", webhook.Guide{}},
 		}},
 		{"kafka", openKafka, []Example{
 			{"kafka", "Kafka", `    kafka:
-      brokers: [kafka.example:9092]
+      brokers: [kafka.example.com:9092]
       topic: ndr.{stream} # {stream} is detections, audit, records or events
       #create_topic: {partitions: 6} # creates missing topics
       #tls: {} # encrypts with the system's certificate authorities
       #sasl: {mechanism: scram-sha-512, username: ndrbridge, password_file: ./kafka.key}
     #format: ocsf # instead of CloudEvents; or ecs, cef, leef
-`},
+`, webhook.Guide{
+				Title: "Kafka", Prepare: "create the topic ndr.detections, and ndr.audit and ndr.events if you want those, or remove the # before create_topic; if the brokers require a login, create a user that may describe and write them",
+				Look: "the topic `ndr.detections` has a message for each version of a detection, with its id as the key",
+			}},
 		}},
 		{"nats", openNATS, []Example{
 			{"nats", "NATS JetStream", `    nats:
-      url: nats://nats.example:4222
+      url: nats://nats.example.com:4222
       stream: NDR
       subject: ndr.{appliance}.{stream}.{action}
       #creds_file: ./nats.creds
-`},
+`, webhook.Guide{
+				Title: "NATS", Prepare: "create the stream NDR with the subjects ndr.>, or set create_stream; if the servers require a login, create a user that may publish to ndr.> and $JS.API.STREAM.>",
+				Look: "`nats sub 'ndr.>'` prints the events",
+			}},
 		}},
 		{"syslog", openSyslog, []Example{
-			{"syslog", "syslog over TLS, as JSON", `    syslog: {address: "siem.example:6514", network: tls}
-`},
-			{"cef", "syslog over TLS, in the Common Event Format", `    syslog: {address: "siem.example:6514", network: tls}
+			{"syslog", "syslog over TLS, as JSON", `    syslog: {address: "siem.example.com:6514", network: tls}
+`, webhook.Guide{}},
+			{"cef", "syslog over TLS, in the Common Event Format", `    syslog: {address: "siem.example.com:6514", network: tls}
     format: cef
-`},
-			{"leef", "syslog over TLS, in the Log Event Extended Format", `    syslog: {address: "siem.example:6514", network: tls}
+`, webhook.Guide{}},
+			{"leef", "syslog over TLS, in the Log Event Extended Format", `    syslog: {address: "siem.example.com:6514", network: tls}
     format: leef
-`},
+`, webhook.Guide{}},
 		}},
 		{"webhook", openWebhook, slices.Concat([]Example{
 			{"webhook", "an HTTP endpoint that takes CloudEvents", `    webhook:
-      url: https://collector.example/events
+      url: https://collector.example.com/events
       auth: {bearer_file: ./webhook.key} # a file with the token and nothing else
-`},
+`, webhook.Guide{}},
 		}, presetExamples(), []Example{
 			{"jira", "an issue in Jira for each detection", `    webhook:
       url: https://REPLACE.atlassian.net
       auth: {username: ndrbridge@example.com, password_file: ./jira.key} # a file with the account's API token
       ticket: {system: jira, project: SEC, link: false}
-` + urgent},
+` + urgent, webhook.Guide{
+				Title: "Jira", Prepare: "create an account that may browse, create and edit issues and add comments in the project, and an API token of it",
+				Look: "the project has an issue for each detection",
+			}},
 			{"servicenow", "an incident in ServiceNow for each detection", `    webhook:
       url: https://REPLACE.service-now.com
       auth: {username: ndrbridge, password_file: ./servicenow.key} # a file with the account's password
       ticket: {system: servicenow, link: false}
-` + urgent},
+` + urgent, webhook.Guide{}},
 		})},
 	}
 }
 
 func presetExamples() (all []Example) {
 	for _, p := range presets.All() {
-		all = append(all, Example{p.Name, p.About, p.Example})
+		all = append(all, Example{p.Name, p.About, p.Example, p.Guide})
 	}
 	return all
 }

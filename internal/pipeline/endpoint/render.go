@@ -44,9 +44,15 @@ func IsRendered(s configs.Sink) bool {
 // NewRenderer returns the renderer of a sink, which reads no file with a key. version is that of
 // the bridge. The error contains no secrets.
 func NewRenderer(s configs.Sink, version string) (*Renderer, error) {
-	if s.Webhook != nil && s.Webhook.Key.File != "" {
+	if s.Webhook != nil {
 		w := *s.Webhook
-		w.Key, s.Webhook = configs.NewSecret("unread-key-file"), &w // presets require a key
+		if w.Key.File != "" {
+			w.Key = configs.NewSecret("unread-key-file") // presets require a key
+		}
+		if w.URLFile != "" {
+			w.URL = configs.NewURL("https://unread-url-file")
+		}
+		s.Webhook = &w
 	}
 	r := &Renderer{sink: s}
 	var err error

@@ -18,6 +18,11 @@ import (
 
 func openWebhook(s configs.Sink, o SinkOptions) (checkedSink, error) {
 	w := *s.Webhook
+	s.Webhook = &w
+	var err error
+	if w.URL, err = w.ReadURL(); err != nil {
+		return nil, fmt.Errorf("url: %w", err)
+	}
 	memory := &webhook.Memory{Store: o.Memories, Sink: s.Name, Keep: memoryKept}
 	tlsConfig, err := newTLS(w.TLS)
 	if err != nil {

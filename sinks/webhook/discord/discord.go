@@ -25,7 +25,7 @@ func Spec() webhook.PresetSpec {
 		About:   "a channel of Discord",
 		Example: `    webhook:
       preset: discord
-      url: https://discord.com/api/webhooks/000000000000000000/REPLACE # the webhook of the channel; a secret
+      url_file: ./discord.url # a file with the URL of the channel's webhook, which is a secret
     match: detection.risk_score >= 80 # leave it out for all events
 `,
 		Chat:   true,

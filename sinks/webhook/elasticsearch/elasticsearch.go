@@ -30,10 +30,14 @@ func Spec() webhook.PresetSpec {
 		About:   "Elasticsearch and OpenSearch, in the Elastic Common Schema",
 		Example: `    webhook:
       preset: elasticsearch
-      url: https://es.example:9200
+      url: https://es.example.com:9200
       key_file: ./elasticsearch.key # a file with the API key, encoded as Elasticsearch shows it
     format: ecs
 `,
+		Guide: webhook.Guide{
+			Title: "Elastic", Prepare: "install the index templates, and create an API key with the privileges monitor of the cluster, and create_doc, auto_configure and view_index_metadata of logs-ndrbridge.*",
+			Look: "Discover shows the data stream `logs-ndrbridge.detection-default`",
+		},
 		Key:           "an API key",
 		KeyAuthorizes: true,
 		Formats:       []format.Name{format.ECS, format.OCSF},

@@ -29,6 +29,10 @@ func Spec() webhook.PresetSpec {
       key_file: ./pagerduty.key # a file with the integration key of the service
     match: detection.risk_score >= 80 # leave it out for all events
 `,
+		Guide: webhook.Guide{
+			Title: "PagerDuty", Prepare: "add the integration Events API v2 to a service; its integration key is the secret",
+			Look: "the service has an alert for each detection of high risk, and resolves it when the detection is closed",
+		},
 		Key:         "the routing key",
 		KeyRequired: true,
 		PublicPath:  true,

@@ -27,13 +27,17 @@ func Spec() webhook.PresetSpec {
 		Example: `    webhook:
       preset: sentinel
       url: https://REPLACE.westeurope-1.ingest.monitor.azure.com # of the data collection endpoint
-      rule_id: dcr-00000000000000000000000000000000 # of the data collection rule
+      rule_id: dcr-REPLACE # of the data collection rule
       auth:
         oauth:
           token_url: https://login.microsoftonline.com/REPLACE/oauth2/v2.0/token # with the tenant's id
           client_id: REPLACE
           client_secret_file: ./sentinel.key # a file with the client secret
 `,
+		Guide: webhook.Guide{
+			Title: "Sentinel", Prepare: "create the tables and the data collection rule, and register an application with the role Monitoring Metrics Publisher on that rule and a client secret",
+			Look: "the table `NdrbridgeDetection_CL` has a row for each version of a detection; the first ones take minutes",
+		},
 		OAuthScope: "https://monitor.azure.com//.default",
 		Keys:       []string{"rule_id", "stream"},
 		Formats:    []format.Name{format.OCSF, format.ECS},

@@ -24,9 +24,13 @@ func Spec() webhook.PresetSpec {
 		About:   "a channel of Slack",
 		Example: `    webhook:
       preset: slack
-      url: https://hooks.slack.com/services/T00000000/B00000000/REPLACE # the incoming webhook of the channel; a secret
+      url_file: ./slack.url # a file with the URL of the incoming webhook, which is a secret
     match: detection.risk_score >= 80 # leave it out for all events
 `,
+		Guide: webhook.Guide{
+			Title: "Slack", Prepare: "create an app with an incoming webhook for the channel; its URL is the secret",
+			Look: "the channel has a card for each version of a detection of high risk",
+		},
 		Key:           "a bot token",
 		KeyAuthorizes: true,
 		Keys:          []string{"channel", "updates"},

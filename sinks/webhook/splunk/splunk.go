@@ -25,11 +25,15 @@ func Spec() webhook.PresetSpec {
 		About:   "the HTTP Event Collector of Splunk",
 		Example: `    webhook:
       preset: splunk_hec
-      url: https://splunk.example:8088
+      url: https://splunk.example.com:8088
       key_file: ./splunk_hec.key # a file with the collector's token
       #index: ndr # instead of the token's own
       #tls: {ca_file: ./splunk-ca.pem} # if the collector's certificate is self-signed
 `,
+		Guide: webhook.Guide{
+			Title: "Splunk", Prepare: "install the add-on, create the index ndr and a token of the HTTP Event Collector that writes to it, with indexer acknowledgement and without a source type",
+			Look: "search for `index=ndr sourcetype=ndrbridge:detection`",
+		},
 		Key:           "the collector token",
 		KeyRequired:   true,
 		KeyAuthorizes: true,

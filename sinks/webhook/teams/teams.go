@@ -21,7 +21,7 @@ func Spec() webhook.PresetSpec {
 		About:   "a channel of Microsoft Teams",
 		Example: `    webhook:
       preset: teams
-      url: https://REPLACE.environment.api.powerplatform.com/powerautomate/workflows/REPLACE # the workflow's URL; a secret
+      url_file: ./teams.url # a file with the workflow's URL, which is a secret
     match: detection.risk_score >= 80 # leave it out for all events
 `,
 		Chat:   true,
