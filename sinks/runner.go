@@ -95,6 +95,7 @@ type Runner struct {
 	metricMu sync.Mutex    // serializes updates of the state metric
 	sendSlot chan struct{} // holds an element while a worker uses sink: one at a time
 	sink     Sink          // nil: to be opened
+	running  bool          // Run has not returned; guarded by sendSlot, as sink is
 
 	mu           sync.Mutex
 	paused       time.Time     // since when; zero: not paused
@@ -138,7 +139,8 @@ func NewRunner(journal Journal, o Options) *Runner {
 // Run delivers until ctx is done. A Send that is in flight then may go on until
 // late is done; what it acknowledged is committed before Run returns.
 func (r *Runner) Run(ctx, late context.Context) {
-	defer r.reopen()
+	r.setRunning(true)
+	defer r.setRunning(false)
 
 	var running sync.WaitGroup
 	for _, w := range r.workers {
@@ -242,12 +244,8 @@ func (r *Runner) send(ctx context.Context, events []transform.Event) (names []st
 // openAndSend sends events, opening the sink first if necessary. It leaves out those for parts
 // of the target that are down. The caller holds sendSlot.
 func (r *Runner) openAndSend(ctx context.Context, events []transform.Event) (names []string, err error) {
-	if r.sink == nil {
-		sink, err := r.o.Open()
-		if err != nil {
-			return nil, &failure.Error{Class: failure.Halted, Err: fmt.Errorf("open: %w", err)}
-		}
-		r.sink = sink
+	if err := r.open(); err != nil {
+		return nil, err
 	}
 	if r.parts.areWatched() {
 		names = partsOf(r.sink, events)
@@ -264,6 +262,46 @@ func (r *Runner) openAndSend(ctx context.Context, events []transform.Event) (nam
 		names = partsOf(r.sink, events)
 	}
 	return names, err
+}
+
+// open opens the sink unless it is open. The caller holds sendSlot.
+func (r *Runner) open() error {
+	if r.sink != nil {
+		return nil
+	}
+	sink, err := r.o.Open()
+	if err != nil {
+		return &failure.Error{Class: failure.Halted, Err: fmt.Errorf("open: %w", err)}
+	}
+	r.sink = sink
+	return nil
+}
+
+// SendTest sends an event that is not in the journal, between two Sends of the workers, also if
+// the sink is paused or halted. The event is prepared, but neither filtered nor counted, and its
+// result has no effect on the others. It is safe for concurrent use.
+func (r *Runner) SendTest(ctx context.Context, e transform.Event) (err error) {
+	if r.o.Prepare != nil {
+		if e, err = r.o.Prepare(e); err != nil {
+			return fmt.Errorf("prepare the event: %w", err)
+		}
+	}
+	select {
+	case r.sendSlot <- struct{}{}:
+		defer func() { <-r.sendSlot }()
+	case <-ctx.Done():
+		return fmt.Errorf("the sink is sending other events: %w", ctx.Err())
+	}
+	if !r.running {
+		return errors.New("the sink is being started or stopped; try again")
+	}
+	if r.Status().State == StateHalted { // the secrets may have been corrected
+		r.closeSink()
+	}
+	if err := r.open(); err != nil {
+		return err
+	}
+	return r.sendWithLease(ctx, []transform.Event{e})
 }
 
 // sendWithLease sends events while the lease lasts.
@@ -289,6 +327,20 @@ func hadNoLease(err error) bool { return errors.Is(err, lease.ErrExpired) }
 func (r *Runner) reopen() {
 	r.sendSlot <- struct{}{}
 	defer func() { <-r.sendSlot }()
+	r.closeSink()
+}
+
+// setRunning records that Run begins or ends, and then closes the sink for good.
+func (r *Runner) setRunning(running bool) {
+	r.sendSlot <- struct{}{}
+	defer func() { <-r.sendSlot }()
+	if r.running = running; !running {
+		r.closeSink()
+	}
+}
+
+// closeSink closes the sink if it is open. The caller holds sendSlot.
+func (r *Runner) closeSink() {
 	if r.sink == nil {
 		return
 	}

@@ -111,6 +111,18 @@ func (c Encoder) SinkSkipped(s Skipped, recorded time.Time) (Event, error) {
 	return c.own("sink.skipped", id, recorded, "skipped", s)
 }
 
+// TestTitle is the title of a test event.
+const TestTitle = "Test event of ndrbridge, no action needed"
+
+// SinkTest returns the event that tests a sink. Its id is derived from the sink and the time.
+func (c Encoder) SinkTest(sink string, now time.Time) (Event, error) {
+	data := map[string]any{"message": TestTitle, "sink": sink, "tags": []string{"test"}}
+	return c.own("sink.test", fmt.Sprintf("sink.test-%s-%d", sink, now.UnixNano()), now, "test", data)
+}
+
+// IsTest reports whether the event is one of SinkTest.
+func (e Event) IsTest() bool { return strings.HasSuffix(e.Type, ".sink.test") }
+
 // Ticket is a command to an appliance about a ticket, and its result.
 type Ticket struct {
 	Command     uint64  `json:"command"` // its id

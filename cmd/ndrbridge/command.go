@@ -76,7 +76,7 @@ arguments are wrong, and 78 when the configuration has an error.`,
 	}{
 		{"Configure and run:", []*cobra.Command{c.configCommand(), c.checkCommand(), c.runCommand(), c.reloadCommand()}},
 		{"Observe:", []*cobra.Command{c.statusCommand(), c.tailCommand(), c.verifyCommand(), c.healthCommand(), c.clusterCommand()}},
-		{"Control:", []*cobra.Command{c.deadCommand(), c.replayCommand(), c.rewindCommand(), c.pauseCommand(), c.resumeCommand(), c.ticketsCommand(), c.stateCommand()}},
+		{"Control:", []*cobra.Command{c.deadCommand(), c.replayCommand(), c.rewindCommand(), c.pauseCommand(), c.resumeCommand(), c.sendCommand(), c.ticketsCommand(), c.stateCommand()}},
 		{"Try rules and formats:", []*cobra.Command{c.matchCommand(), c.routeCommand(), c.renderCommand(), c.testCommand()}},
 		{"About the program:", []*cobra.Command{c.versionCommand()}},
 	} {

@@ -44,13 +44,21 @@ func (c *command) withControl(cmd *cobra.Command) *cobra.Command {
 // is running. If the configuration has errors, they are reported, and act is called if the
 // bridge can be found nevertheless.
 func (c *command) acting(ctx context.Context, act func(*admin.Client) error) error {
-	return c.actingDespite(ctx, act, func(invalid error, address string) {
-		fmt.Fprintf(c.stderr, "%v\nthe configuration is invalid, and the command acts on the bridge at %s, which runs with an earlier one\n", invalid, address)
-	})
+	return c.actingDespite(ctx, act, c.reportInvalid, c.actingOffline)
 }
 
-// actingDespite is acting, with the function that reports errors in the configuration.
-func (c *command) actingDespite(ctx context.Context, act func(*admin.Client) error, report func(invalid error, address string)) (err error) {
+// reportInvalid reports the errors in a configuration with which the bridge at an address does
+// not run.
+func (c *command) reportInvalid(invalid error, address string) {
+	fmt.Fprintf(c.stderr, "%v\nthe configuration is invalid, and the command acts on the bridge at %s, which runs with an earlier one\n", invalid, address)
+}
+
+// offline carries out a command if the bridge of a configuration does not answer.
+type offline func(config *configs.Config, other answering, act func(*admin.Client) error) error
+
+// actingDespite is acting, with the function that reports errors in the configuration, and the one
+// that is called if no bridge is running.
+func (c *command) actingDespite(ctx context.Context, act func(*admin.Client) error, report func(invalid error, address string), without offline) error {
 	if c.adminURL != "" {
 		return c.actingOnGiven(act)
 	}
@@ -66,7 +74,11 @@ func (c *command) actingDespite(ctx context.Context, act func(*admin.Client) err
 		return err
 	}
 	if config.Cluster.Enabled() {
-		return c.actingOnMember(config, act)
+		err := c.actingOnMember(config, act)
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			return err
+		}
+		return without(config, answering{err: err}, act)
 	}
 	other, err := c.findBridge(ctx, config)
 	if err != nil {
@@ -75,6 +87,15 @@ func (c *command) actingDespite(ctx context.Context, act func(*admin.Client) err
 	if other.client != nil {
 		defer other.client.Close()
 		return c.tokenAdvice(act(other.client))
+	}
+	return without(config, other, act)
+}
+
+// actingOffline calls act with the control of the state of a configuration, which for a cluster
+// only a running member has.
+func (c *command) actingOffline(config *configs.Config, other answering, act func(*admin.Client) error) (err error) {
+	if config.Cluster.Enabled() {
+		return other.err
 	}
 	offline, err := pipeline.OpenOffline(config, version, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -52,7 +52,7 @@ that takes the log over later uses its own.`,
 					lines[i] = terminal.Printable(line)
 				}
 				return c.print(reloaded, "%s", strings.Join(lines, "\n"))
-			}, silent)
+			}, silent, c.actingOffline)
 		},
 	}))
 }

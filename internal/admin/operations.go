@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	"ndrbridge/internal/finding"
 	"ndrbridge/poller"
 	"ndrbridge/transform"
 )
@@ -57,6 +58,10 @@ type apiOperations struct {
 	PauseSink Action[OfSink] `http:"POST /sinks/{sink}/pause" group:"sinks" errors:"404 409"`
 	// ResumeSink resumes delivery to a sink. Also retries at once whatever waits for a later attempt.
 	ResumeSink Action[OfSink] `http:"POST /sinks/{sink}/resume" group:"sinks" errors:"404 409"`
+	// SendTest sends a test event to a sink. Even if the sink is paused, and whatever its match. The
+	// event is marked as a test, and is not journalled; a failure has no effect on other events and is
+	// part of the answer. One at a time.
+	SendTest Operation[OfSink, TestSent] `http:"POST /sinks/{sink}/send" group:"sinks" errors:"404 409"`
 	// ReplayEvents redelivers events of the journal to a sink. Those that the sink has completed and
 	// that were recorded in a period.
 	ReplayEvents Operation[ReplayRequest, Replayed] `http:"POST /sinks/{sink}/replay" group:"sinks" errors:"404 409"`
@@ -109,6 +114,16 @@ func newOperations() (all apiOperations) {
 // OfSink names a sink.
 type OfSink struct {
 	Sink string `param:"sink" json:"-"` // the sink's name
+}
+
+// TestSent is the result of a test event.
+type TestSent struct {
+	Sink      string `json:"sink"`      // the sink's name
+	Event     string `json:"event"`     // the id of the event
+	Delivered bool   `json:"delivered"` // whether the target acknowledged the event
+	// What the target answered and what to look for there or, after a failure, what is wrong and what
+	// to do about it.
+	Findings []finding.Finding `json:"findings"`
 }
 
 // TailRequest asks for the events of the journal that From selects, and then for each new one.

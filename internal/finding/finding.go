@@ -32,7 +32,8 @@ type Finding struct {
 	// Target is what was tried, such as "sink lake".
 	Target string `json:"target"`
 	// Step is the step of the trial.
-	Step   string `json:"step"`
+	Step string `json:"step"`
+	// Result is ok, remark, not tried, warning or failed.
 	Result Result `json:"result"`
 	// Detail describes the result in one line.
 	Detail string `json:"detail"`

@@ -46,6 +46,8 @@ func (p *Pipeline) Control() *admin.Client {
 	}))
 	admin.API.PauseSink.By(all, func(ctx context.Context, r admin.OfSink) error { return c.control(ctx, r, true) })
 	admin.API.ResumeSink.By(all, func(ctx context.Context, r admin.OfSink) error { return c.control(ctx, r, false) })
+	// A button pressed often must not send a target many events.
+	admin.API.SendTest.By(all, alone(&p.testing, "test", c.sendTest))
 	admin.API.ForgetAppliance.By(all, c.forgetAppliance)
 	return admin.NewLocal(all)
 }

@@ -61,8 +61,8 @@ type Pipeline struct {
 	history history
 	tails   tails
 
-	verifying, backingUp sync.Mutex
-	searching            chan struct{} // semaphore of the search for a detection
+	verifying, backingUp, testing sync.Mutex
+	searching                     chan struct{} // semaphore of the search for a detection
 }
 
 // New returns a Pipeline without state and parts, and registers its metrics.

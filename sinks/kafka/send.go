@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
 
@@ -165,7 +167,7 @@ func (b *produceBatch) produce(ctx context.Context, queues []*partitionQueue) {
 			return // without the encoder: kafka.Transport may still read the request
 		}
 		for _, q := range queues {
-			b.applyResponse(q, answer.(*produce.Response))
+			b.applyResponse(ctx, q, answer.(*produce.Response))
 		}
 	}
 }
@@ -212,13 +214,16 @@ func (b *produceBatch) nextBatch(encoder *encoder, q *partitionQueue) []byte {
 }
 
 // applyResponse applies the broker's answer to the queue's record batch.
-func (b *produceBatch) applyResponse(q *partitionQueue, response *produce.Response) {
+func (b *produceBatch) applyResponse(ctx context.Context, q *partitionQueue, response *produce.Response) {
 	answer := answerTo(q, response)
 	if answer == nil {
 		b.fail(q, failure.Unavailable(failure.ScopePart, "topic %s, partition %d: missing from the broker's answer", q.topic, q.partition))
 		return
 	}
 	if answer.ErrorCode == 0 {
+		if report := sinks.Receipts(ctx); report != nil {
+			report(fmt.Sprintf("topic %s, partition %d, offset %d", q.topic, q.partition, answer.BaseOffset))
+		}
 		q.waiting = q.waiting[q.sent:]
 		q.limit = min(2*q.limit, len(b.events))
 		return

@@ -2,12 +2,15 @@ package nats
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	nats "github.com/nats-io/nats.go"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
 
@@ -213,6 +216,11 @@ func (b *publishBatch) applyAck(ctx context.Context, ack *nats.Msg, first uint64
 			return err
 		}
 		b.failed[b.events[i].PartitionKey] = true
+	}
+	if report := sinks.Receipts(ctx); report != nil && err == nil {
+		var stored struct{ Seq uint64 }
+		_ = json.Unmarshal(ack.Data, &stored)
+		report(fmt.Sprintf("subject %s, stream %s, sequence %d", token(b.sink.subject.Expand(b.events[i])), b.sink.options.Stream, stored.Seq))
 	}
 	b.errs[i] = err
 	b.pending[i] = false

@@ -13,6 +13,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/redact"
+	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
 
@@ -165,6 +166,9 @@ func (s *Sink) converse(ctx context.Context, request Request, events []transform
 		next, err := s.judge(request, answer)
 		if err != nil {
 			return s.report(err)
+		}
+		if report := sinks.Receipts(ctx); report != nil {
+			report(s.target + ": " + statusText(answer.Status))
 		}
 		if err := s.remember(ctx, request, answer); err != nil {
 			return err

@@ -158,6 +158,9 @@ func (m *maker) own() {
 	}, recorded)
 	m.add("skipped", event, err)
 
+	event, err = m.bridge.SinkTest("chat", recorded)
+	m.add("test", event, err)
+
 	event, err = m.bridge.Heartbeat("1.4.0", recorded.Add(-36*time.Hour), recorded)
 	m.add("heartbeat", event, err)
 }

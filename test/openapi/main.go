@@ -53,7 +53,7 @@ func document(root string) ([]byte, error) {
 		return nil, err
 	}
 	g := generator{comments: make(map[string]string), schemas: object{}, paths: object{}, rest: rest}
-	for _, folder := range []string{"internal/admin", "poller"} {
+	for _, folder := range []string{"internal/admin", "internal/finding", "poller"} {
 		if err := g.readComments(filepath.Join(root, folder)); err != nil {
 			return nil, err
 		}

@@ -95,6 +95,9 @@ func (c *Card) own(e transform.Event) {
 	case "sink.skipped":
 		c.Level, c.Title = transform.SeverityHigh, "Sink "+field("sink")+" skipped "+field("events")+" events"
 		facts = []Fact{{"Reason", "reason"}, {"From", "oldest"}, {"To", "newest"}}
+	case "sink.test":
+		c.Title = transform.TestTitle
+		facts = []Fact{{"Sink", "sink"}}
 	case "ticket.rejected":
 		c.Level, c.Title = transform.SeverityMedium, "A ticket change was not written to "+e.Appliance
 	case "ticket.applied":

@@ -49,6 +49,7 @@ func Spec() webhook.PresetSpec {
 //     detection is acknowledged or in progress, and resolves when it is closed.
 //   - An event of the bridge that needs a person's attention is an alert: lost data,
 //     or an appliance that cannot be polled, which resolves when polling works again.
+//   - A test event is an alert that resolves at once.
 //   - Any other event is a change event, which pages nobody. It requires the key of a
 //     service: PagerDuty accepts no change events for rulesets.
 //
@@ -90,7 +91,17 @@ func (p preset) compose(events []transform.Event) (webhook.Request, error) {
 		m.Payload.Component, m.Payload.Group = e.Appliance, e.Stream()
 		m.Client = "ndrbridge"
 	}
-	return webhook.Request{Events: 1, URL: target}.EncodeJSON(m)
+	request := webhook.Request{Events: 1, URL: target}
+	if e.IsTest() {
+		resolve := m
+		resolve.EventAction = "resolve"
+		after, err := request.EncodeJSON(resolve)
+		if err != nil {
+			return request, err
+		}
+		request.About = &after
+	}
+	return request.EncodeJSON(m)
 }
 
 // actionOf returns the action for an event's alert, or "" for a change event.
@@ -107,7 +118,7 @@ func actionOf(e transform.Event, c card.Card) string {
 	switch {
 	case strings.HasSuffix(e.Type, ".appliance.reachable"):
 		return "resolve"
-	case e.Stream() == transform.StreamEvents && c.Level > transform.SeverityUnknown:
+	case e.IsTest(), e.Stream() == transform.StreamEvents && c.Level > transform.SeverityUnknown:
 		return "trigger"
 	}
 	return ""
@@ -133,9 +144,9 @@ func dedupKey(e transform.Event) string {
 	return key
 }
 
-// judge classifies PagerDuty's answer. An invalid key is answered with 400, like an
+// judge classifies PagerDuty's answer, and resolves the alert of a test. An invalid key is answered with 400, like an
 // invalid event; only the message differs.
-func judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+func judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	var reply struct {
 		Message string   `json:"message"`
 		Errors  []string `json:"errors"`
@@ -145,7 +156,11 @@ func judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	if a.Status == http.StatusBadRequest && (strings.Contains(message, "routing key") || strings.Contains(message, "routing_key")) {
 		return nil, a.Error(failure.Halted)
 	}
-	return nil, a.Refusal()
+	if err := a.Refusal(); err != nil {
+		return nil, err
+	}
+	resolve, _ := r.About.(*webhook.Request)
+	return resolve, nil
 }
 
 const (

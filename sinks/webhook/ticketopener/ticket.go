@@ -11,6 +11,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 )
@@ -56,7 +57,8 @@ type Options struct {
 // preset opens a ticket for a detection that has none: neither at its appliance, nor in
 // the sink's memory, nor in the ticket system, which is queried first. Later versions
 // of the detection, versions that only show the bridge's own writes, and events of
-// other kinds are delivered without a request.
+// other kinds are delivered without a request. A test event opens a ticket of its own, which is
+// neither remembered nor linked.
 //
 // An attempt is stored before the ticket is opened, and the ticket before the detection
 // is linked: after a crash at any point, the system is queried until SearchDelay has
@@ -123,10 +125,10 @@ func leading(events []transform.Event, done func(i int) bool) int {
 }
 
 // opensNoTicket reports whether an event opens no ticket regardless of the memory: it
-// has no detection, its detection has a ticket, or it only shows the bridge's own
+// has no detection and is no test, its detection has a ticket, or it only shows the bridge's own
 // writes.
 func opensNoTicket(e transform.Event) bool {
-	return webhook.DetectionKey(e) == "" || e.CausedBy == transform.CausedByWriteback || ticketOf(e) != ""
+	return webhook.DetectionKey(e) == "" && !e.IsTest() || e.CausedBy == transform.CausedByWriteback || ticketOf(e) != ""
 }
 
 // ticketOf returns the ticket id of a detection at its appliance, or "".
@@ -170,6 +172,9 @@ func (p *preset) judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 // remember returns the ticket, or the attempt to open one.
 func (p *preset) remember(r webhook.Request, a webhook.Answer) map[string][]byte {
 	t := r.About.(task)
+	if t.event.IsTest() {
+		return nil
+	}
 	ticket := p.ticketIn(t, a)
 	if ticket.ID == "" {
 		return encode(t.event, memory{Attempt: p.o.Now()})
@@ -190,7 +195,11 @@ func (p *preset) ticketIn(t task, a webhook.Answer) (ticket Ticket) {
 // finish links the detection to its ticket.
 func (p *preset) finish(ctx context.Context, r webhook.Request, a webhook.Answer) (map[string][]byte, error) {
 	t, ok := r.About.(task)
-	if !ok || p.o.Link == nil {
+	if report := sinks.Receipts(ctx); report != nil && ok && t.event.IsTest() {
+		ticket := p.ticketIn(t, a)
+		report(fmt.Sprintf("ticket %s was opened; close it, the bridge does not", a.Quote(ticket.ID+" "+ticket.URL)))
+	}
+	if !ok || p.o.Link == nil || t.event.IsTest() {
 		return nil, nil
 	}
 	ticket := t.memory.Ticket
@@ -238,9 +247,12 @@ func encode(e transform.Event, m memory) map[string][]byte {
 	return map[string][]byte{webhook.DetectionKey(e): value}
 }
 
-// label returns the identifier of a detection at a ticket system: without spaces, and
-// the same for all versions.
+// label returns the identifier of a detection, or of a test, at a ticket system: without
+// spaces, and the same for all versions.
 func label(e transform.Event) string {
+	if e.IsTest() {
+		return "ndrbridge-" + e.ID
+	}
 	return "ndrbridge-" + e.Appliance + "-" + e.Subject
 }
 
