@@ -73,7 +73,7 @@ func TestMatchFiltersEvents(t *testing.T) {
 				t.Errorf("%+v, want %d errors", seen, want)
 			}
 			// Each event is seen twice. Those that match have numbers in some.
-			if want := (sinks.MatchStatus{Matched: uint64(2 * c.matched), Filtered: 24 - uint64(2*c.matched) - seen.Errors, Errors: seen.Errors, Error: seen.Error}); seen != want {
+			if want := (sinks.MatchStatus{Matched: uint64(2 * c.matched), Filtered: 24 - uint64(2*c.matched) - seen.Errors, ConsecutiveFiltered: seen.ConsecutiveFiltered, FilteredSince: seen.FilteredSince, Errors: seen.Errors, Error: seen.Error}); seen != want {
 				t.Errorf("%+v, want %+v", seen, want)
 			}
 			if err := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
@@ -93,6 +93,36 @@ func matchesEvery(every int) func(transform.Event) (bool, error) {
 		number, err := strconv.Atoi(e.ID)
 		return number%every == 0, err
 	}
+}
+
+func TestStatusCountsEventsSinceTheLastMatch(t *testing.T) {
+	bubble(t, "events since the last match", func(t *testing.T) {
+		f := newFixtureWith(t, 20, &target{answer: func(int, []string) error { return nil }}, func(o *sinks.Options) {
+			o.Match = func(e transform.Event) (bool, error) {
+				if e.ID == "22" {
+					return false, errors.New("no number")
+				}
+				return e.ID == "10", nil
+			}
+		})
+		began := time.Now()
+		stop := f.start()
+		defer stop()
+		for _, step := range []struct {
+			last  int
+			want  uint64
+			since time.Time
+		}{{20, 10, began}, {21, 11, began}, {22, 0, time.Time{}}, {24, 2, began.Add(3 * time.Minute)}} {
+			if step.last > 20 {
+				f.append(t, int(f.cursor(t))+1, step.last)
+			}
+			time.Sleep(time.Minute)
+			seen := *f.runner.Status().Match
+			if seen.ConsecutiveFiltered != step.want || seen.FilteredSince.Sub(step.since).Abs() > 2*time.Second {
+				t.Errorf("after event %d: %+v, want %d since %s", step.last, seen, step.want, step.since)
+			}
+		}
+	})
 }
 
 func TestSelectiveMatchBlocksNothing(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,6 +23,10 @@ type preparer struct {
 
 	mu        sync.Mutex
 	lastError string // of Match
+	// consecutive is the number of events since the last one that Match did not filter, and
+	// since when it filters them.
+	consecutive uint64
+	since       time.Time
 }
 
 func newPreparer(o *Options, metrics sinkMetrics) *preparer {
@@ -41,6 +46,7 @@ func (p *preparer) matchStatus() *MatchStatus {
 	defer p.mu.Unlock()
 	return &MatchStatus{
 		Matched: counterValue(p.matched), Filtered: counterValue(p.filtered),
+		ConsecutiveFiltered: p.consecutive, FilteredSince: p.since,
 		Errors: counterValue(p.metrics.matchErrors), Error: p.lastError,
 	}
 }
@@ -76,22 +82,34 @@ func (p *preparer) add(b *deliveryBatch, r checkpoint.Parked) {
 // Match.
 func (p *preparer) decide(e transform.Event) (Verdict, error) {
 	verdict, err := Selection{Match: p.o.Match, OnError: p.o.OnMatchError}.Decide(e)
-	switch {
-	case err != nil:
-		p.metrics.matchErrors.Inc()
-		p.mu.Lock()
-		p.lastError = beginning(err.Error())
-		p.mu.Unlock()
+	p.count(verdict, err)
+	if err != nil {
 		p.logged.Do(func() {
 			p.o.Log.Warn("match failed for an event; later failures are only counted",
 				"on_error", cmp.Or(p.o.OnMatchError, onMatchErrorSend), "error", err)
 		})
-	case verdict == VerdictSend:
-		p.matched.Inc()
-	default:
-		p.filtered.Inc()
 	}
 	return verdict, err
+}
+
+// count counts a result of Match.
+func (p *preparer) count(verdict Verdict, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil && verdict != VerdictSend {
+		p.filtered.Inc()
+		if p.consecutive++; p.consecutive == 1 {
+			p.since = time.Now()
+		}
+		return
+	}
+	p.consecutive, p.since = 0, time.Time{}
+	if err == nil {
+		p.matched.Inc()
+		return
+	}
+	p.metrics.matchErrors.Inc()
+	p.lastError = beginning(err.Error())
 }
 
 // beginning returns the beginning of an error's text, for a status.

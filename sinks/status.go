@@ -45,6 +45,10 @@ type Status struct {
 // earlier Runner of the sink with the same Metrics.
 type MatchStatus struct {
 	Matched, Filtered uint64
+	// ConsecutiveFiltered counts the events that did not match since one last did, and
+	// FilteredSince is when this Runner read the first of them; zero if there is none.
+	ConsecutiveFiltered uint64
+	FilteredSince       time.Time
 	// Errors counts the events for which match failed, which are neither, and Error is
 	// the text of the last failure of this Runner, up to 500 bytes; empty: it has not
 	// failed.

@@ -234,6 +234,9 @@ func addSink(t *terminal.Table, s admin.SinkStatus, state terminal.Cell, rate st
 	if s.Match != nil && s.Match.Error != "" {
 		notes = append(notes, fmt.Sprintf("its match failed for %s", terminal.Count(s.Match.Errors, "event")))
 	}
+	if s.Match.MatchesNothing() {
+		notes = append(notes, fmt.Sprintf("none of the last %s matched", terminal.Count(s.Match.ConsecutiveFiltered, "event")))
+	}
 	values := []any{s.Name, cmp.Or(s.Kind, "-"), state, terminal.Ago(s.Since, now), s.LagEvents, terminal.Bytes(s.LagBytes), terminal.Ago(s.Oldest, now), rate,
 		countCell(s.DeadLetters, terminal.Yellow), s.Redeliveries, s.Skipped}
 	if matches {
@@ -331,6 +334,10 @@ func adviseSink(s admin.SinkStatus, add func(format string, args ...any)) {
 	}
 	if m := s.Match; m != nil && m.Error != "" {
 		add("%s: its match failed for %s since the start, and on_error decided what happened to them: fix the expression: %s", s.Name, terminal.Count(m.Errors, "event"), m.Error)
+	}
+	if m := s.Match; m.MatchesNothing() {
+		add("%s: its match matched none of the last %s, since %s: unless that is intended, try the expression on your events with ndrbridge match",
+			s.Name, terminal.Count(m.ConsecutiveFiltered, "event"), m.FilteredSince.UTC().Format(time.RFC3339))
 	}
 	if s.OverLag {
 		add("%s exceeds its lag limit: find out why it is slow, or change its lag", s.Name)

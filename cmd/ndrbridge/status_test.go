@@ -92,6 +92,15 @@ func TestAStatusIsPrinted(t *testing.T) {
 			"lake file running 0s ago 0 0 B - 0/s 0 0 0 -", "soc nats running 0s ago 0 0 B - 0/s 0 0 0 12 of 42 its match failed for 2 events",
 			"soc: its match failed for 2 events since the start, and on_error decided what happened to them: fix the expression: match event 1-2: no such overload",
 		}, ""},
+		{"a sink with a match that matches nothing", func(s *admin.Status) {
+			s.Sinks = []admin.SinkStatus{{Name: "soc", Kind: "nats", State: "running", Since: now, Match: &admin.MatchStatus{Matched: 1, Filtered: 1500, ConsecutiveFiltered: 1000, FilteredSince: now.Add(-time.Hour)}}}
+		}, []string{
+			"soc nats running 0s ago 0 0 B - 0/s 0 0 0 1 of 1501 none of the last 1000 events matched",
+			"soc: its match matched none of the last 1000 events, since 2026-01-31T07:00:00Z: unless that is intended, try the expression on your events with ndrbridge match",
+		}, ""},
+		{"a sink with a match that matches little", func(s *admin.Status) {
+			s.Sinks = []admin.SinkStatus{{Name: "soc", Kind: "nats", State: "running", Since: now, Match: &admin.MatchStatus{Filtered: 999, ConsecutiveFiltered: 999, FilteredSince: now}}}
+		}, []string{"soc nats running 0s ago 0 0 B - 0/s 0 0 0 0 of 999"}, "matched none"},
 		{"a sink that is tried again", func(s *admin.Status) {
 			s.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "nats", State: "retrying", Since: now, Error: "no answer"}}
 		}, []string{"lake nats retrying 0s ago 0 0 B - 0/s 0 0 0", "lake fails and is retried: no answer"}, ""},

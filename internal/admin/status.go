@@ -172,10 +172,17 @@ type SinkStatus struct {
 type MatchStatus struct {
 	Matched  uint64 `json:"matched"`  // events that matched
 	Filtered uint64 `json:"filtered"` // events that did not match, and were not sent
+	// Events that did not match since one last did.
+	ConsecutiveFiltered uint64 `json:"consecutive_filtered"`
+	// When the first of these was read; absent if there is none.
+	FilteredSince time.Time `json:"filtered_since,omitzero"`
 	// Events for which match failed; on_error decides what happens to them.
 	Errors uint64 `json:"errors"`
 	Error  string `json:"error,omitempty"` // the last failure; absent if there was none
 }
+
+// MatchesNothing reports whether none of the last 1,000 events matched.
+func (m *MatchStatus) MatchesNothing() bool { return m != nil && m.ConsecutiveFiltered >= 1000 }
 
 // History holds samples of the last hour, oldest first. All its lists have the same length.
 type History struct {

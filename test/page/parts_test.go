@@ -64,6 +64,12 @@ func TestTroubledPartsComeFirstAndAreLinked(t *testing.T) {
 			t.Error("a card that a link unfolds is said to be folded")
 		}
 	})
+	p.run("a match that matches nothing is reported", func(t *testing.T) {
+		expression := `import('/page/verdict.js').then((v) => [999, 1000].map((n) => v.matchesNothing({consecutive_filtered: n})).join("|"))`
+		if got, want := eval[string](p, expression), "|its match has matched none of the last 1,000 events."; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
 	p.run("a failure of a match that is over is no trouble", func(t *testing.T) {
 		expression := `import('/page/verdict.js').then((v) => [v.trouble({match: {errors: 2}}), v.matchFailure({errors: 2})].join(" "))`
 		if got, want := eval[string](p, expression), "0 its match failed for 2 events, but for none since it was changed."; got != want {

@@ -8,7 +8,7 @@ import * as format from "./format.js";
 import { order } from "./order.js";
 import { openDeadLetters } from "./dead.js";
 import { showError, showShape, showState } from "./states.js";
-import { fillsSoon, matchFailure, trouble } from "./verdict.js";
+import { fillsSoon, matchFailure, matchesNothing, trouble } from "./verdict.js";
 
 // showSinks shows the sinks of a status. acted is called after a sink was paused or
 // resumed.
@@ -84,6 +84,7 @@ function fillSink(card, s) {
   part(card, "match-errors").className = s.match?.error ? "caution" : "note";
   writeOrHide(part(card, "match-errors"), s.match?.errors > 0 ? `Note: ${matchFailure(s.match)}` : "");
 
+  writeOrHide(part(card, "match-none"), matchesNothing(s.match) && `Note: ${matchesNothing(s.match)}`);
   writeOrHide(part(card, "fills"), fillsSoon(s) ? `Will fill the journal in about ${format.duration(s.fills_journal_in_seconds)}.` : "");
   writeOrHide(part(card, "over"), s.over_lag ? "Over its lag budget." : "");
   writeOrHide(part(card, "parked"), s.parked > 0 ? `${format.counted(s.parked, "event")} parked: sent again later, while others go on.` : "");

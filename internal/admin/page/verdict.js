@@ -23,6 +23,11 @@ export const fillsSoon = (sink) => sink.fills_journal_in_seconds > 0 && sink.fil
 export const matchFailure = ({ errors, error }) =>
   `its match failed for ${format.counted(errors, "event")}${error ? `, and on_error decided what happened to them: ${sentence(error)}` : ", but for none since it was changed."}`;
 
+// matchesNothing describes a sink's match that has matched none of the last 1,000 events, and
+// returns "" for others.
+export const matchesNothing = (match) =>
+  match?.consecutive_filtered >= 1000 ? `its match has matched none of the last ${format.counted(match.consecutive_filtered, "event")}${since(match.filtered_since)}.` : "";
+
 // isSkewed reports whether an appliance's clock is wrong enough to be reported.
 export const isSkewed = (appliance) => Math.abs(appliance.clock_skew_seconds ?? 0) > maxSkew;
 
@@ -123,6 +128,8 @@ function* sinks(status) {
     if (s.over_lag) yield { level: "warn", target: ["sinks", s.name], text: `${name} is over its lag budget.` };
     if (s.dead_letters > 0) yield { level: "warn", target: ["sinks", s.name], text: `${name} has ${format.counted(s.dead_letters, "dead letter")}: view the reasons, then requeue or drop them.` };
     if (s.match?.error) yield { level: "warn", target: ["sinks", s.name], text: `${name}: ${matchFailure(s.match)}` };
+    // A match of rare events is usual, but one of no events since the start is not.
+    if (s.match?.matched === 0 && matchesNothing(s.match)) yield { level: "warn", target: ["sinks", s.name], text: `${name}: ${matchesNothing(s.match)}` };
   }
   for (const s of status.unconfigured ?? []) {
     yield { level: "paused", target: ["sinks", s.name], text: `Sink ${s.name} is no longer configured: delete its state with "ndrbridge state forget ${s.name}".` };
