@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"ndrbridge/internal/secretfile"
@@ -34,7 +35,13 @@ func NewSecret(value string) Secret {
 // IsSet reports whether s has a value or a file.
 func (s Secret) IsSet() bool { return s.value != nil || s.File != "" }
 
-// Read returns the value without trailing line ends, or "" if s is unset. It reads a file
+// inQuotes and named match the content of a file that is more than a secret.
+var (
+	inQuotes = regexp.MustCompile(`^(".*"|'.*')\s*$`)
+	named    = regexp.MustCompile(`^(?i:(export +)?(ndrbridge_\w+|api_?key|key|(client_)?secret|(bearer_|access_)?token|password) *[:=] *\S)`)
+)
+
+// Read returns the value without trailing line ends and byte order mark, or "" if s is unset. It reads a file
 // at every call, so that a secret can be changed while the bridge is running. It returns
 // an error if the file is missing, empty, not a regular file, or larger than 1 MiB, or if
 // the secret contains a line break or another control character, which no header, URL or
@@ -48,7 +55,7 @@ func (s Secret) Read() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		text, origin = string(data), s.File
+		text, origin = strings.TrimPrefix(string(data), "\ufeff"), s.File
 	}
 	text = strings.TrimRight(text, "\r\n")
 	switch {
@@ -56,6 +63,10 @@ func (s Secret) Read() (string, error) {
 		return "", contentError(origin + " is empty; write the secret into it")
 	case secretfile.HasControl(text):
 		return "", contentError(origin + " has a line break or another control character within the secret; write only the secret, on one line")
+	case s.File != "" && inQuotes.MatchString(text):
+		return "", contentError(origin + " has the secret in quotes; write only the secret, without them")
+	case s.File != "" && named.MatchString(text):
+		return "", contentError(origin + " has a name before the secret; write only the secret, without the name")
 	}
 	return text, nil
 }

@@ -89,6 +89,11 @@ func isYAML(text string) bool {
 	}
 }
 
+// noSpace matches a key whose value follows its colon without a space.
+var noSpace = regexp.MustCompile(`^\s*(?:- +)?([A-Za-z_]+:)(?:[^\s/]|/[^/])`)
+
+const noSpaceMessage = "a space must follow the colon, as in key: value"
+
 // explain finds what is wrong with a line: its indentation, a bracket or a quote in it that is not
 // closed, or a missing colon above it. It leaves the message of the parser if it finds nothing.
 func (e *Error) explain(lines []string, wrong int) {
@@ -96,12 +101,22 @@ func (e *Error) explain(lines []string, wrong int) {
 	content := strings.TrimLeft(line, " \t")
 	indent := len(line) - len(content)
 	above := contentAbove(lines, wrong)
+	glued := func(n int) []int {
+		if n == 0 {
+			return nil
+		}
+		return noSpace.FindStringSubmatchIndex(lines[n-1])
+	}
 	isMapping := strings.HasPrefix(e.Message, "mapping values are not allowed")
 	switch tab, open := strings.IndexByte(line[:indent], '\t'), unclosed(strings.Join(lines[wrong-1:], ""), len(line)); {
 	case tab >= 0:
 		e.Line, e.Column, e.Message = wrong, tab+1, "is indented with a tab, which YAML does not allow; write spaces"
 	case open >= 0:
 		e.Line, e.Column, e.Message = wrong, open+1, fmt.Sprintf("the %c is not closed", line[open])
+	case glued(above) != nil && glued(wrong) == nil:
+		e.Line, e.Column, e.Message = above, glued(above)[3], noSpaceMessage
+	case glued(wrong) != nil:
+		e.Line, e.Column, e.Message = wrong, glued(wrong)[3], noSpaceMessage
 	case isMapping && (strings.Count(line, `"`)%2 == 1 || strings.Count(line, "'")%2 == 1):
 		e.Line, e.Message = wrong, "a quote is opened and not closed on this line"
 	case isMapping && above > 0 && !strings.Contains(lines[above-1], ":"):

@@ -24,7 +24,18 @@ var foreignKeys = map[string]string{
 	"bootstrap.servers": "brokers", "bootstrap_servers": "brokers", "hosts": "brokers", "topics": "topic", "subjects": "subject",
 	"condition": "match", "filter": "match", "when": "match", "where": "match",
 	"apikey": "api_key", "key": "api_key", "token": "api_key", "bind": "listen", "port": "listen",
+	"outputs": "sinks", "output": "sinks", "destinations": "sinks", "targets": "sinks",
 	"ssl": "tls", "ca": "ca_file", "cafile": "ca_file", "filename": "path", "poll_interval": "interval",
+}
+
+// otherKeys are keys of other programs for what is written in another way here, and the key
+// of the block in which that is.
+var otherKeys = map[string]struct{ below, advice string }{
+	"streams":    {"detections", "an appliance has the keys detections, audit and records; a stream is switched off by its enabled: false"},
+	"severity":   {"match", `write match: event.severitytext in ["high", "critical"]`},
+	"verify":     {"insecure_skip_verify", "certificates are verified unless insecure_skip_verify is true; set ca_file to trust one"},
+	"token":      {"auth", "write auth: {bearer_file: FILE}, or key_file: FILE for a preset that needs a key"},
+	"token_file": {"auth", "write auth: {bearer_file: FILE}, or key_file: FILE for a preset that needs a key"},
 }
 
 // unknownKey returns the message about a key that the innermost block does not have: a key
@@ -33,14 +44,16 @@ var foreignKeys = map[string]string{
 // reported. content are the keys and values beside it.
 func (p *sourceLines) unknownKey(key string, value *yaml.Node, content []*yaml.Node) string {
 	const unknown = "is not a known key"
+	within := p.around[len(p.around)-1]
+	mean := func(name string) { p.meant = append(p.meant, join(within.path, name)) }
 	switch {
 	case strings.Contains(key, ":"):
+		name, _, _ := strings.Cut(key, ":")
+		mean(name)
 		return unknown + "; a space must follow the colon"
 	case key == "<<":
 		return unknown + "; merging is not supported, write the keys out"
 	}
-	within := p.around[len(p.around)-1]
-	mean := func(name string) { p.meant = append(p.meant, join(within.path, name)) }
 	for i := 0; i+1 < len(content); i += 2 {
 		f, known := fieldOf(within.fields, resolve(content[i]).Value)
 		if !known || !hasKey(f, key) {
@@ -60,6 +73,9 @@ func (p *sourceLines) unknownKey(key string, value *yaml.Node, content []*yaml.N
 	if name != "" {
 		mean(name)
 		return unknown + "; did you mean " + name + "?"
+	}
+	if other := otherKeys[key]; slices.Contains(keys, other.below) {
+		return unknown + "; " + other.advice
 	}
 	if kind := resolve(value).Value; (key == "type" || key == "kind") && slices.Contains(keys, kind) {
 		mean(kind)
@@ -82,9 +98,9 @@ func (p *sourceLines) inside(key string, within enclosing) string {
 		case isBelow && hasKey(f, below):
 			p.meant = append(p.meant, join(within.path, f.name+"."+below))
 			return fmt.Sprintf("; write %s as a key below %s", below, f.name)
-		case f.shape == shapeOption && isPreset(f, key):
+		case f.shape == shapeOption && presetOf(f, key) != "":
 			p.meant = append(p.meant, join(within.path, f.name))
-			return fmt.Sprintf("; write %s: {preset: %s, …}", f.name, key)
+			return fmt.Sprintf("; write %s: {preset: %s, …}", f.name, presetOf(f, key))
 		}
 	}
 	const items = "the items of "
@@ -115,11 +131,16 @@ func (p *sourceLines) inside(key string, within enclosing) string {
 	return " here, but " + enumerate(has, "and") + " have it; move it to one of them"
 }
 
-// isPreset reports whether a field is a block with a preset of the name.
-func isPreset(f field, name string) bool {
-	return slices.ContainsFunc(fieldsOf(f.typ.Elem()), func(below field) bool {
-		return below.name == "preset" && slices.Contains(below.oneof, name)
-	})
+// presetOf returns the preset of a block that a name stands for, which may be its first word, or
+// "".
+func presetOf(f field, name string) string {
+	preset, _ := fieldOf(fieldsOf(f.typ.Elem()), "preset")
+	for _, known := range preset.oneof {
+		if known == name || strings.HasPrefix(known, name+"_") {
+			return known
+		}
+	}
+	return ""
 }
 
 // hasKey reports whether a field is a block with a key.

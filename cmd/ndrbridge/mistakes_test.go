@@ -156,7 +156,7 @@ func TestMistakesAreExplained(t *testing.T) {
 			})
 		}
 	}
-	if least := 115; len(seen) < least {
+	if least := 150; len(seen) < least {
 		t.Errorf("there are %d mistakes, want %d", len(seen), least)
 	}
 }
