@@ -39,12 +39,16 @@ const ofAppliance = "appliance"
 
 // examples returns the appliance and the sinks.
 func (n newConfig) examples() []endpoint.Example {
+	start := "-1d"
+	if slices.ContainsFunc(n.sinks, endpoint.Example.Urgent) {
+		start = "now" // nobody wants to be paged for yesterday
+	}
 	return append([]endpoint.Example{{Name: ofAppliance, YAML: fmt.Sprintf(`    url: https://sensor.example.com # only scheme and host
     api_key_file: ./%[1]s.key # a file with the API key and nothing else
     #product: ExtraHop # if that word is in the appliance's paths and its Authorization header
     #tls: {ca_file: ./%[1]s-ca.pem} # if its certificate is self-signed
-    detections: {start: -1d} # where reading begins: now, beginning, a duration or a time
-`, n.name)}}, n.sinks...)
+    detections: {start: %[2]s} # where reading begins: now, beginning, a duration such as -1d, or a time
+`, n.name, start)}}, n.sinks...)
 }
 
 // question is a value of an example that must be replaced, or a secret that must be written.

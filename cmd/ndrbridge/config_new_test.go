@@ -117,6 +117,24 @@ func TestNewConfigurationsKeepTheOrderOfTheSinks(t *testing.T) {
 	assert.Contains(t, printed, `url: "nats://a.example,nats://b.example"`)
 }
 
+func TestNewConfigurationsSendPeopleNothingOld(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, start string
+		sinks       []string
+	}{
+		{"a pager, a chat and tickets alone begin now", "now", []string{"pagerduty", "slack", "teams", "discord", "jira", "servicenow"}},
+		{"a chat beside a log platform begins now", "now", []string{"splunk_hec slack"}},
+		{"log platforms and buses begin with yesterday", "-1d", []string{"splunk_hec", "kafka", "stdout", "webhook", "sentinel nats"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, sinks := range c.sinks {
+				assert.Contains(t, configNew(t, 0, strings.Fields(sinks)...), "detections: {start: "+c.start+"}")
+			}
+		})
+	}
+}
+
 func TestNewConfigurationsHaveTheirSecretsInFiles(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

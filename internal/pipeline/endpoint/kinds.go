@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/finding"
@@ -36,6 +37,9 @@ type Example struct {
 	YAML        string // the keys of the sink besides its name, as they stand in a list
 	webhook.Guide
 }
+
+// Urgent reports whether the events call people: the sink is a pager, a chat or opens tickets.
+func (e Example) Urgent() bool { return strings.HasSuffix(e.YAML, urgent) }
 
 const urgent = "    match: detection.risk_score >= 80 # leave it out for all events\n"
 
