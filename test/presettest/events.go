@@ -104,6 +104,8 @@ func Events(t testing.TB) []Named {
 	add("sink-skipped", e, err)
 	e, err = encoder.Heartbeat("1.0.0", seen.Add(-time.Hour), seen)
 	add("heartbeat", e, err)
+	e, err = encoder.SinkTest("soc", seen)
+	add("test", e, err)
 	return all
 }
 

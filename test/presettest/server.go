@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
@@ -88,6 +90,9 @@ func EveryKind(t *testing.T, service func() func(Request) Reply, open func(url s
 			s := Serve(t, service())
 			require.NoError(t, Send(t, s.URL, Open(t, open, s.URL), kind.Event))
 			Golden(t, kind.Name, s.Requests()[0].Body)
+			for _, r := range s.Requests() {
+				assert.Equal(t, strings.Contains(string(r.Body), transform.TestTitle), kind.Event.IsTest(), "a request is marked as a test")
+			}
 		})
 	}
 }

@@ -110,6 +110,26 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 	}
 }
 
+func TestTheAlertOfATestIsOfTheLowestSeverityAndResolvesAtOnce(t *testing.T) {
+	p := newPager()
+	s := presettest.Serve(t, p.answer)
+	e := require.Value(transform.Encoder{Appliance: transform.Bridge}.SinkTest("soc", time.Unix(1773480000, 0)))(t)
+	preset := presettest.Open(t, at, s.URL)
+	require.NoError(t, presettest.Send(t, s.URL, preset, e))
+	require.Equal(t, len(s.Requests()), 2, "requests")
+	var keys []string
+	for i, action := range []string{"trigger", "resolve"} {
+		var m message
+		require.NoError(t, json.Unmarshal(s.Requests()[i].Body, &m))
+		assert.Equal(t, m.EventAction, action)
+		assert.Equal(t, m.Payload.Severity, "info", action)
+		assert.Equal(t, m.Payload.Summary, transform.TestTitle, action)
+		keys = append(keys, m.DedupKey)
+	}
+	assert.Equal(t, keys[0], keys[1], "key")
+	assert.Equal(t, p.alerts[keys[0]], "resolve", "the alert")
+}
+
 func TestARedeliveredVersionReopensItsAlertUntilALaterOneResolvesIt(t *testing.T) {
 	p := newPager()
 	s := presettest.Serve(t, p.answer)

@@ -196,8 +196,11 @@ func (p *preset) ticketIn(t task, a webhook.Answer) (ticket Ticket) {
 func (p *preset) finish(ctx context.Context, r webhook.Request, a webhook.Answer) (map[string][]byte, error) {
 	t, ok := r.About.(task)
 	if report := sinks.Receipts(ctx); report != nil && ok && t.event.IsTest() {
-		ticket := p.ticketIn(t, a)
-		report(fmt.Sprintf("ticket %s was opened; close it, the bridge does not", a.Quote(ticket.ID+" "+ticket.URL)))
+		ticket, text := p.ticketIn(t, a), "ticket %s was opened; close it, the bridge does not"
+		if !t.opens {
+			text = "ticket %s was found instead of opening another one; close it"
+		}
+		report(fmt.Sprintf(text, a.Quote(ticket.ID+" "+ticket.URL)))
 	}
 	if !ok || p.o.Link == nil || t.event.IsTest() {
 		return nil, nil
