@@ -44,6 +44,6 @@ EXPOSE 9600
 # docker stop --time 30.
 STOPSIGNAL SIGTERM
 # It needs to know the configuration by NDRBRIDGE_CONFIG, or admin.listen by its variable.
-HEALTHCHECK --interval=15s --timeout=5s --start-period=60s --retries=3 CMD ["/ndrbridge", "health"]
+HEALTHCHECK --interval=15s --timeout=5s --start-period=60s --retries=3 CMD ["/ndrbridge", "status", "--exit-code"]
 ENTRYPOINT ["/ndrbridge"]
 CMD ["run"]

@@ -13,10 +13,10 @@ demo:
 	go run ./cmd/ndrdemo $(if $(FOR),--for $(FOR))
 
 # Renders a few events of the stand-in appliance with a webhook's preset:
-# make render PRESET=slack, or another name that ndrbridge render --help lists; BATCH=1
+# make render PRESET=slack, or another name that ndrbridge try render --help lists; BATCH=1
 # renders each event separately.
 render:
-	@go run ./cmd/ndrdemo events | go run ./cmd/ndrbridge render $(or $(PRESET),slack) $(if $(BATCH),--batch $(BATCH))
+	@go run ./cmd/ndrdemo events | go run ./cmd/ndrbridge try render $(or $(PRESET),slack) $(if $(BATCH),--batch $(BATCH))
 
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $${CC:-cc}),-race)

@@ -60,6 +60,8 @@ in NDRBRIDGE_CONFIG, or else from ndrbridge.yaml in the working directory, or el
 /etc/ndrbridge/ndrbridge.yaml. NDRBRIDGE_ variables, one for each key, take precedence over
 files; ndrbridge config print shows the result.
 
+The help lists the commands cluster and tickets once they are configured.
+
 Output is coloured on a terminal unless NO_COLOR is set. COLUMNS sets its width. TZ is the
 time zone of dates in flags.
 
@@ -70,14 +72,14 @@ arguments are wrong, and 78 when the configuration has an error.`,
   ndrbridge run --config ndrbridge.yaml
   ndrbridge status --config ndrbridge.yaml`,
 	}
+	cluster, tickets := c.clusterCommand(), c.ticketsCommand()
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Configure and run:", []*cobra.Command{c.configCommand(), c.checkCommand(), c.runCommand(), c.reloadCommand()}},
-		{"Observe:", []*cobra.Command{c.statusCommand(), c.tailCommand(), c.verifyCommand(), c.healthCommand(), c.clusterCommand()}},
-		{"Control:", []*cobra.Command{c.deadCommand(), c.replayCommand(), c.rewindCommand(), c.pauseCommand(), c.resumeCommand(), c.sendCommand(), c.ticketsCommand(), c.stateCommand()}},
-		{"Try rules and formats:", []*cobra.Command{c.matchCommand(), c.routeCommand(), c.renderCommand(), c.testCommand()}},
+		{"Configure and run:", []*cobra.Command{c.configCommand(), c.checkCommand(), c.tryCommand(), c.runCommand(), c.reloadCommand()}},
+		{"Observe:", []*cobra.Command{c.statusCommand(), c.tailCommand(), c.verifyCommand(), cluster}},
+		{"Control:", []*cobra.Command{c.deadCommand(), c.replayCommand(), c.rewindCommand(), c.pauseCommand(), c.resumeCommand(), c.sendCommand(), tickets, c.stateCommand()}},
 		{"About the program:", []*cobra.Command{c.versionCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
@@ -90,9 +92,40 @@ arguments are wrong, and 78 when the configuration has an error.`,
 	}
 	c.addCompletion(root)
 	completeRest(root)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd == root {
+			cluster.Hidden, tickets.Hidden = c.unused()
+		}
+		help(cmd, args)
+	})
 	root.Version = thisBuild().String()
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	return root
+}
+
+// unused reports whether the configuration that the environment selects, or a default file, has
+// neither a cluster nor ticket commands, so that the help need not list the commands about them.
+func (c *command) unused() (cluster, tickets bool) {
+	config, err := c.loadWithoutSecrets()
+	if err != nil {
+		files, err := c.source().Files()
+		none := err == nil && len(files) == 0
+		return none, none
+	}
+	return !config.Cluster.Enabled(), !config.Tickets.Enabled
+}
+
+// tryCommand returns the commands that try a configuration on events, and contact nothing.
+func (c *command) tryCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "try",
+		Short: "Try match expressions, routing, formats and tests of a configuration on events",
+		Long: `Try a configuration, or parts of it, on events from ndrbridge tail --json, from a file sink
+or from examples. Nothing is contacted and nothing is sent.`,
+		Example: `  ndrbridge try match 'detection.risk_score >= 80' < events.jsonl
+  ndrbridge try route --fixture detection.created`,
+	}, c.matchCommand(), c.routeCommand(), c.renderCommand(), c.testCommand())
 }
 
 // otherNames are the names that other programs have for commands.
@@ -100,14 +133,12 @@ var otherNames = map[string][]string{
 	"check":  {"doctor", "lint", "validate"},
 	"config": {"configure", "generate", "init"},
 	"dead":   {"dlq", "failed", "failures"},
-	"health": {"healthcheck", "healthy", "ping", "ready"},
-	"match":  {"filter", "query"},
 	"reload": {"restart"},
-	"render": {"preview", "template"},
 	"run":    {"agent", "daemon", "serve", "server", "start"},
 	"state":  {"backup", "compact", "db"},
-	"status": {"info", "list", "ls", "ps", "show", "top"},
+	"status": {"health", "healthcheck", "healthy", "info", "list", "ls", "ping", "ps", "ready", "show", "top"},
 	"tail":   {"events", "follow", "listen", "log", "logs", "watch"},
+	"try":    {"filter", "match", "preview", "query", "render", "route", "template", "test"},
 }
 
 // withConfig adds --config to a command.

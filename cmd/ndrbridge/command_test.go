@@ -99,7 +99,7 @@ func TestCommands(t *testing.T) {
 		{"nothing is configured", []string{"run"}, nil, 78, "", "ndrbridge: no configuration file was named: name a file with --config"},
 		{"nothing is configured for check", []string{"check"}, nil, 78, "", "no configuration file was named: name a file"},
 		{"nothing is configured for a command that acts", []string{"status"}, nil, 78, "", "ndrbridge: no configuration file was named: name a file"},
-		{"nothing is configured for health", []string{"health"}, nil, 78, "", "ndrbridge: no configuration file was named: name a file"},
+		{"nothing is configured for health", []string{"status", "--exit-code"}, nil, 78, "", "ndrbridge: no configuration file was named: name a file"},
 		{"the effective values are printed", []string{"config", "print", "-c", valid}, nil, 0, "page_size: 1000", ""},
 		{"a group of commands prints its help", []string{"dead"}, nil, 0, "ndrbridge dead requeue lake --all", ""},
 		{"an unknown command of a group is wrong usage", []string{"dead", "fly"}, nil, 2, "", "list, requeue, show"},
@@ -119,10 +119,10 @@ func TestCommands(t *testing.T) {
 		{"pause requires a sink", []string{"pause"}, nil, 2, "", "requires SINK,"},
 		{"rename requires both names", []string{"state", "rename", "lake"}, nil, 2, "", "requires OLD NEW"},
 		{"status takes nothing", []string{"status", "lake"}, nil, 2, "", `got "lake"`},
-		{"render requires a preset", []string{"render"}, nil, 2, "", "slack, teams, discord"},
-		{"render requires a known preset", []string{"render", "irc"}, nil, 2, "", `"irc" is not one of slack, teams`},
-		{"render requires a positive batch size", []string{"render", "slack", "--batch", "0"}, nil, 2, "", "--batch: must be at least 1"},
-		{"render requires a sink in the configuration", []string{"render", "slack", "-c", valid}, nil, 1, "", "no sink with preset slack"},
+		{"render requires a preset", []string{"try", "render"}, nil, 2, "", "slack, teams, discord"},
+		{"render requires a known preset", []string{"try", "render", "irc"}, nil, 2, "", `"irc" is not one of slack, teams`},
+		{"render requires a positive batch size", []string{"try", "render", "slack", "--batch", "0"}, nil, 2, "", "--batch: must be at least 1"},
+		{"render requires a sink in the configuration", []string{"try", "render", "slack", "-c", valid}, nil, 1, "", "no sink with preset slack"},
 		{"the schema is printed", []string{"config", "schema"}, nil, 0, `"$schema": "https://json-schema.org/draft/2020-12/schema"`, ""},
 		{"the example is printed", []string{"config", "example"}, nil, 0, "appliances:", ""},
 	} {
@@ -138,6 +138,32 @@ func TestCommands(t *testing.T) {
 			for _, secret := range []string{"s3cret", "T0PS3CRET"} {
 				assert.NotContains(t, stdout+stderr, secret, "it prints a secret", stdout, stderr)
 			}
+		})
+	}
+}
+
+func TestHelpListsCommandsOnceTheyAreConfigured(t *testing.T) {
+	const bridge = `
+appliances: [{name: hq, url: "https://sensor.example", api_key: k}]
+sinks: [{name: log, file: {path: "-"}}]
+`
+	for _, c := range []struct {
+		name             string
+		environ          []string
+		cluster, tickets bool
+	}{
+		{"nothing is configured", nil, false, false},
+		{"neither is", []string{"NDRBRIDGE_CONFIG=" + writeFile(t, "plain.yaml", bridge, 0o600)}, false, false},
+		{"ticket commands are", []string{"NDRBRIDGE_CONFIG=" + writeFile(t, "tickets.yaml", bridge+"tickets: {enabled: true}\n", 0o600)}, false, true},
+		{"a cluster is", []string{"NDRBRIDGE_CONFIG=" + writeFile(t, "cluster.yaml", bridge+"cluster: {name: prod, member: a, nats: {url: \"nats://127.0.0.1\"}}\n", 0o600)}, true, false},
+		{"a file that has a mistake may have both", []string{"NDRBRIDGE_CONFIG=" + writeFile(t, "mistake.yaml", "colour: red\n", 0o600)}, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, help, _ := (&command{environ: c.environ}).try(t, "", "--help")
+			assert.Equal(t, strings.Contains(help, "\n  cluster "), c.cluster, help)
+			assert.Equal(t, strings.Contains(help, "\n  tickets "), c.tickets, help)
+			code, _, _ := (&command{environ: c.environ}).try(t, "", "tickets", "--help")
+			assert.Equal(t, code, 0, "a command that is not listed")
 		})
 	}
 }

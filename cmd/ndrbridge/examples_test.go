@@ -91,7 +91,7 @@ func (s *showcase) play() {
 	s.awaitRest(time.Time{})
 
 	s.show("ndrbridge status")
-	s.show("ndrbridge match --count 'detection.risk_score >= 80' < events.jsonl")
+	s.show("ndrbridge try match --count 'detection.risk_score >= 80' < events.jsonl")
 	s.show("ndrbridge tickets list")
 	s.show("ndrbridge dead list")
 	s.show("ndrbridge dead list soc")

@@ -70,7 +70,7 @@ func TestHealthExitCode(t *testing.T) {
 		{"no time to answer in", []string{"--timeout", "0s"}, nil, 2, "--timeout"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			exit, stdout, stderr := (&command{environ: c.environ}).try(t, "", append([]string{"health"}, c.args...)...)
+			exit, stdout, stderr := (&command{environ: c.environ}).try(t, "", append([]string{"status", "--exit-code"}, c.args...)...)
 			if exit != c.exit || !strings.Contains(stderr, c.stderr) || stdout != "" || exit == 0 && stderr != "" {
 				t.Errorf("exit %d, want %d, %s%s", exit, c.exit, stdout, stderr)
 			}

@@ -28,8 +28,8 @@ the events that a sink with this match would receive. At the end, the number of
 matching events is printed to standard error. An event for which the expression cannot
 be evaluated is printed too, because a sink with on_error: send would send it, and the
 reason is reported.`,
-		Example: `  ndrbridge tail --since -1d --no-follow --json | ndrbridge match 'detection.risk_score >= 80'
-  ndrbridge match --count 'event.stream == "audit" && audit.body.operation == "Login"' < events.jsonl`,
+		Example: `  ndrbridge tail --since -1d --no-follow --json | ndrbridge try match 'detection.risk_score >= 80'
+  ndrbridge try match --count 'event.stream == "audit" && audit.body.operation == "Login"' < events.jsonl`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("%w: %s requires one argument, the expression in quotes, got %d", commandline.ErrUsage, cmd.CommandPath(), len(args))

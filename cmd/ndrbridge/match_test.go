@@ -41,7 +41,7 @@ func TestMatchCommand(t *testing.T) {
 		{"a line that is not an event ends it", []string{"true"}, `{"detection":{}}`, commandline.ExitFailed, "", "line 1: not an event"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			code, stdout, stderr := new(command).try(t, test.stdin, append([]string{"match"}, test.args...)...)
+			code, stdout, stderr := new(command).try(t, test.stdin, append([]string{"try", "match"}, test.args...)...)
 			if code != test.code || stdout != test.stdout || !strings.Contains(stderr, test.stderr) {
 				t.Fatalf("exit code %d, want %d\nstdout %q, want %q\nstderr %q, want %q", code, test.code, stdout, test.stdout, stderr, test.stderr)
 			}

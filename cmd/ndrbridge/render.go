@@ -47,12 +47,12 @@ if it supports formats, or alone, which shows one document per event.
 The size of a batch decides what a chat shows: a card for each event of a small batch,
 or a summary of a large one. The size is batch.max_events of the sink, or the value of
 --batch; the last batch may be smaller.`,
-		Example: `  ndrbridge render slack --config ndrbridge.yaml < events.jsonl
-  ndrbridge render --config ndrbridge.yaml --sink tickets < events.jsonl   # with its template
-  ndrbridge tail --since -1h --no-follow -n 20 --json | ndrbridge render splunk_hec
-  ndrbridge tail --since -1h --no-follow --json | ndrbridge render --format ecs           # documents
-  ndrbridge tail --json | ndrbridge render teams --batch 1    # one card per event
-  ndrdemo events | ndrbridge render discord                   # events of a stand-in appliance`,
+		Example: `  ndrbridge try render slack --config ndrbridge.yaml < events.jsonl
+  ndrbridge try render --config ndrbridge.yaml --sink tickets < events.jsonl   # with its template
+  ndrbridge tail --since -1h --no-follow -n 20 --json | ndrbridge try render splunk_hec
+  ndrbridge tail --since -1h --no-follow --json | ndrbridge try render --format ecs           # documents
+  ndrbridge tail --json | ndrbridge try render teams --batch 1    # one card per event
+  ndrdemo events | ndrbridge try render discord                   # events of a stand-in appliance`,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp

@@ -82,7 +82,7 @@ func TestRenderCommand(t *testing.T) {
 		{"a line that is not an event ends it", []string{"teams"}, highLine + "\n{}", commandline.ExitFailed, 0, nil, "line 2: not an event"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			code, stdout, stderr := new(command).try(t, test.stdin, append([]string{"render"}, test.args...)...)
+			code, stdout, stderr := new(command).try(t, test.stdin, append([]string{"try", "render"}, test.args...)...)
 			if code != test.code || !strings.Contains(stderr, test.stderr) || test.stderr == "" && stderr != "" {
 				t.Fatalf("exit code %d, want %d\nstderr %q, want %q", code, test.code, stderr, test.stderr)
 			}
@@ -97,7 +97,7 @@ func TestRenderCommand(t *testing.T) {
 	}
 	for _, preset := range presets.Names() {
 		t.Run(preset+" needs no configuration", func(t *testing.T) {
-			code, stdout, stderr := (&command{terminal: true}).try(t, events, "render", preset)
+			code, stdout, stderr := (&command{terminal: true}).try(t, events, "try", "render", preset)
 			if code != 0 || stderr != "" || !strings.HasPrefix(stdout, "POST https://") {
 				t.Errorf("exit code %d: %s\nit prints %s", code, stderr, stdout)
 			}
@@ -147,7 +147,7 @@ func TestRenderNeedsNoSinkOfTheConfigurationInTheEnvironment(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			command := &command{environ: []string{"NDRBRIDGE_CONFIG=" + config}}
-			code, stdout, stderr := command.try(t, highLine, append([]string{"render"}, test.args...)...)
+			code, stdout, stderr := command.try(t, highLine, append([]string{"try", "render"}, test.args...)...)
 			assert.Equal(t, code, commandline.ExitDone, stderr, "exit code")
 			assert.Contains(t, stdout, test.want, stderr, "it prints")
 		})

@@ -41,9 +41,9 @@ certificates need not be readable.
 
 With --json, each line is an object with id, type, source, and sinks with sink, result
 and reasons.`,
-		Example: `  ndrbridge tail --since -1h --json --no-follow | ndrbridge route --config ndrbridge.yaml
-  ndrbridge route --config ndrbridge.yaml --fixture detection.created
-  ndrbridge route --config ndrbridge.yaml --sink chat --sink pager events.jsonl`,
+		Example: `  ndrbridge tail --since -1h --json --no-follow | ndrbridge try route --config ndrbridge.yaml
+  ndrbridge try route --config ndrbridge.yaml --fixture detection.created
+  ndrbridge try route --config ndrbridge.yaml --sink chat --sink pager events.jsonl`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:

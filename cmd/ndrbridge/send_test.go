@@ -41,7 +41,7 @@ func TestATestEventIsSent(t *testing.T) {
 		i.expect(flags, []expected{
 			{[]string{"send", "log"}, 0, []string{"sink log", "ok", "look for", "io.ndrbridge.sink.test"}},
 			{[]string{"send", "soc"}, 0, []string{"POST to " + r.url + ": 200 OK"}},
-			{[]string{"send", "detections"}, 1, []string{"failed", "template", "ndrbridge render"}},
+			{[]string{"send", "detections"}, 1, []string{"failed", "template", "ndrbridge try render"}},
 			{[]string{"send", "chat"}, 1, []string{`unknown sink "chat": the configuration has log, soc, detections`}},
 		})
 		r.forbidden.Store(true)

@@ -17,7 +17,9 @@ import (
 )
 
 func (c *command) statusCommand() *cobra.Command {
-	return c.withJSON(c.withControl(&cobra.Command{
+	var exitCode bool
+	var timeout time.Duration
+	cmd := c.withJSON(c.withControl(&cobra.Command{
 		Use:   "status",
 		Short: "Show the status of appliances, streams, sinks and the journal",
 		Long: `Show the status of the bridge: the journal, each appliance, each stream with its last
@@ -46,11 +48,20 @@ If ticket commands are received from brokers, each is shown with the number of m
 that were STORED, and that were REFUSED because they contain no valid command, since the
 connection was opened.
 
-Otherwise, the exit code is 0 regardless of the status. Use /readyz to check it in a script.`,
+Otherwise, the exit code is 0 regardless of the status. Use /readyz to check it in a script.
+
+With --exit-code, only /healthz is requested, without a token, and nothing is printed: the
+exit code is 0 if a running bridge reports within --timeout that it is alive, and 1
+otherwise. Use it to restart a bridge that hangs, for example as a container's health
+check. A bridge that is alive may still have problems.`,
 		Example: `  ndrbridge status --config ndrbridge.yaml
+  ndrbridge status --exit-code --admin https://ndr.example:9600 --ca-file ca.pem
   ndrbridge status --json | jq '.sinks[] | select(.state == "halted")'`,
 		Args: commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if exitCode {
+				return c.health(cmd.Context(), timeout)
+			}
 			return c.acting(cmd.Context(), func(control *admin.Client) error {
 				status, err := control.Status(cmd.Context())
 				switch {
@@ -64,6 +75,9 @@ Otherwise, the exit code is 0 regardless of the status. Use /readyz to check it 
 			})
 		},
 	}))
+	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "report by the exit code alone whether a bridge is alive")
+	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "with --exit-code, how long to wait for the response")
+	return cmd
 }
 
 // withoutOwner prints the status of the cluster if a member could not return that of the owner
@@ -336,7 +350,7 @@ func adviseSink(s admin.SinkStatus, add func(format string, args ...any)) {
 		add("%s: its match failed for %s since the start, and on_error decided what happened to them: fix the expression: %s", s.Name, terminal.Count(m.Errors, "event"), m.Error)
 	}
 	if m := s.Match; m.MatchesNothing() {
-		add("%s: its match matched none of the last %s, since %s: unless that is intended, try the expression on your events with ndrbridge match",
+		add("%s: its match matched none of the last %s, since %s: unless that is intended, try the expression on your events with ndrbridge try match",
 			s.Name, terminal.Count(m.ConsecutiveFiltered, "event"), m.FilteredSince.UTC().Format(time.RFC3339))
 	}
 	if s.OverLag {

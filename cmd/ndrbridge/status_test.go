@@ -96,7 +96,7 @@ func TestAStatusIsPrinted(t *testing.T) {
 			s.Sinks = []admin.SinkStatus{{Name: "soc", Kind: "nats", State: "running", Since: now, Match: &admin.MatchStatus{Matched: 1, Filtered: 1500, ConsecutiveFiltered: 1000, FilteredSince: now.Add(-time.Hour)}}}
 		}, []string{
 			"soc nats running 0s ago 0 0 B - 0/s 0 0 0 1 of 1501 none of the last 1000 events matched",
-			"soc: its match matched none of the last 1000 events, since 2026-01-31T07:00:00Z: unless that is intended, try the expression on your events with ndrbridge match",
+			"soc: its match matched none of the last 1000 events, since 2026-01-31T07:00:00Z: unless that is intended, try the expression on your events with ndrbridge try match",
 		}, ""},
 		{"a sink with a match that matches little", func(s *admin.Status) {
 			s.Sinks = []admin.SinkStatus{{Name: "soc", Kind: "nats", State: "running", Since: now, Match: &admin.MatchStatus{Filtered: 999, ConsecutiveFiltered: 999, FilteredSince: now}}}

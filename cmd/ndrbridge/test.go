@@ -59,9 +59,9 @@ tests pass, and 1 otherwise.
 The names of the examples:
 
   ` + strings.Join(fixture.Names(), "\n  "),
-		Example: `  ndrbridge test --config ndrbridge.yaml tests.yaml
-  ndrbridge test --config ndrbridge.yaml tests/*.yaml --run 'chat|pager'
-  ndrbridge test --config ndrbridge.yaml tests.yaml --json`,
+		Example: `  ndrbridge try test --config ndrbridge.yaml tests.yaml
+  ndrbridge try test --config ndrbridge.yaml tests/*.yaml --run 'chat|pager'
+  ndrbridge try test --config ndrbridge.yaml tests.yaml --json`,
 		Args: atLeast("one file of tests"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			selected, err := regexp.Compile(only)

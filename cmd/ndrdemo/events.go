@@ -22,8 +22,8 @@ func eventsCommand(stdout io.Writer) *cobra.Command {
 		Long: `Print a few events of the stand-in appliance, one JSON object per line: some detections,
 one of them a second time when it is closed, an audit log entry and a record. The same
 seed gives the same events.`,
-		Example: `  ndrdemo events | ndrbridge render slack
-  ndrdemo events --seed 7 | ndrbridge match 'detection.risk_score >= 80'`,
+		Example: `  ndrdemo events | ndrbridge try render slack
+  ndrdemo events --seed 7 | ndrbridge try match 'detection.risk_score >= 80'`,
 		Args: commandline.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			events, err := someEvents(seed)

@@ -97,7 +97,7 @@ func explainFailure(ctx context.Context, s configs.Sink, o endpoint.SinkOptions,
 	failed := finding.Failure("delivery", err)
 	if failure.IsUnsent(err) {
 		if failed.Advice == "" {
-			failed.Advice = "correct template, redact or the limits of the sink; ndrbridge render shows what it would send"
+			failed.Advice = "correct template, redact or the limits of the sink; ndrbridge try render shows what it would send"
 		}
 		return []finding.Finding{failed}
 	}

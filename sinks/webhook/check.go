@@ -71,7 +71,7 @@ func (s *Sink) Check(ctx context.Context, t sinks.Trial) []finding.Finding {
 		}
 		return append(found, finding.Finding{
 			Step: "delivery", Result: finding.Untried, Detail: detail,
-			Advice: "preview the request with ndrbridge render, and " + TryByReplay,
+			Advice: "preview the request with ndrbridge try render, and " + TryByReplay,
 		})
 	}
 	for _, r := range s.preset.Checks {

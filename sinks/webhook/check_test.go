@@ -44,7 +44,7 @@ func TestCheckConnectsAndSendsNothing(t *testing.T) {
 	}{
 		"a receiver that cannot be asked": {
 			func(t *testing.T) webhook.Options { return webhook.Options{URL: secure(t), TLS: trusting} },
-			findingtest.Row{Step: "delivery", Result: finding.Untried, Detail: "cannot be checked", Advice: "ndrbridge render"},
+			findingtest.Row{Step: "delivery", Result: finding.Untried, Detail: "cannot be checked", Advice: "ndrbridge try render"},
 		},
 		"plain http to a port for TLS": {
 			func(t *testing.T) webhook.Options {
@@ -104,7 +104,7 @@ func TestCheckConnectsAndSendsNothing(t *testing.T) {
 			func(t *testing.T) webhook.Options {
 				return webhook.Options{URL: "https://hooks.example", Proxy: &url.URL{Scheme: "http", Host: listen(t).Addr().String(), User: url.UserPassword("ana", "sesame")}}
 			},
-			findingtest.Row{Step: "delivery", Result: finding.Untried, Detail: "its proxy can be reached", Advice: "ndrbridge render"},
+			findingtest.Row{Step: "delivery", Result: finding.Untried, Detail: "its proxy can be reached", Advice: "ndrbridge try render"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

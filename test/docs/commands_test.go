@@ -45,11 +45,11 @@ start` + delivered,
 		{"ndrbridge config new", "rm -f ndrbridge.yaml"},
 		{"ndrbridge config print", "cp saved.yaml ndrbridge.yaml"},
 		{"ndrbridge dead", `until [ -n "$(ndrbridge dead list lake --json)" ]; do sleep 0.05; done`},
-		{"ndrbridge health --admin https", `
+		{"ndrbridge status --exit-code --admin https", `
 sed 's/events.jsonl/tls.jsonl/' saved.yaml >tls.yaml
 NDRBRIDGE_STATE=tls.db NDRBRIDGE_ADMIN_LISTEN=ndr.example:9600 NDRBRIDGE_ADMIN_TLS_CERT_FILE=/run/secrets/certificate \
 	NDRBRIDGE_ADMIN_TLS_KEY_FILE=/run/secrets/certificate ndrbridge run --config tls.yaml >tls.log 2>&1 &
-until ndrbridge health --admin https://ndr.example:9600 --ca-file ca.pem 2>/dev/null; do
+until ndrbridge status --exit-code --admin https://ndr.example:9600 --ca-file ca.pem 2>/dev/null; do
 	kill -0 $! || { cat tls.log; return 1; }
 	sleep 0.05
 done

@@ -104,7 +104,7 @@ start() {
 	ready
 }
 ready() {
-	until ndrbridge health --config ndrbridge.yaml && ndrbridge status --config ndrbridge.yaml; do
+	until ndrbridge status --exit-code --config ndrbridge.yaml && ndrbridge status --config ndrbridge.yaml; do
 		kill -0 $bridge || return 1
 		sleep 0.05
 	done >/dev/null 2>&1

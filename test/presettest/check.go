@@ -98,5 +98,5 @@ func Row(step string, result finding.Result, detail, advice string) findingtest.
 // NoCheck is the test of a preset whose service cannot be asked whether it would accept
 // events.
 func NoCheck(name string, open func(url string) (*webhook.Preset, error)) CheckTest {
-	return CheckTest{Name: name, Server: http.NotFoundHandler(), Open: open, Want: Row("delivery", finding.Untried, "cannot be checked", "ndrbridge render")}
+	return CheckTest{Name: name, Server: http.NotFoundHandler(), Open: open, Want: Row("delivery", finding.Untried, "cannot be checked", "ndrbridge try render")}
 }

@@ -221,7 +221,7 @@ func TestKeysAreCheckedAtTheAPIOfTheSite(t *testing.T) {
 	}{
 		"a valid key":                  {intake, presettest.CheckKey, presettest.Row("key", finding.OK, "knows", "")},
 		"a wrong key":                  {intake, "wrong-key", presettest.Row("key", finding.Failed, "403", "application key")},
-		"a relay, which is not a site": {"relay.example", presettest.CheckKey, presettest.Row("delivery", finding.Untried, "cannot be checked", "ndrbridge render")},
+		"a relay, which is not a site": {"relay.example", presettest.CheckKey, presettest.Row("delivery", finding.Untried, "cannot be checked", "ndrbridge try render")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			preset, err := openAt(webhook.PresetSettings{URL: "http://" + test.host + "/api/v2/logs", Key: test.key}, time.Now)
