@@ -1,17 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// markdown returns the contents and the keys of the reference.
+// markdown returns the contents and the keys of the reference: first the keys that every file has.
 func (s *source) markdown() string {
 	var b strings.Builder
-	s.contents(&b)
+	root := *s.root
+	root.fields = slices.SortedStableFunc(slices.Values(root.fields), func(a, b field) int {
+		return cmp.Compare(optional(a), optional(b))
+	})
+	contents(&b, &root)
 	described, keys := make(map[*block]string), make(map[string]string)
-	s.root.walk("", nil, func(path string, blk *block, holder *field) {
+	root.walk("", nil, func(path string, blk *block, holder *field) {
 		if first := described[blk]; first != "" {
 			fmt.Fprintf(&b, "## `%s`\n\n", path)
 			paragraph(&b, holder.doc)
@@ -24,9 +29,17 @@ func (s *source) markdown() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
+// optional returns 0 for a key that every file has, and 1 for others.
+func optional(f field) int {
+	if f.required {
+		return 0
+	}
+	return 1
+}
+
 // contents lists the blocks of the first level.
-func (s *source) contents(b *strings.Builder) {
-	s.root.walk("", nil, func(path string, blk *block, _ *field) {
+func contents(b *strings.Builder, root *block) {
+	root.walk("", nil, func(path string, blk *block, _ *field) {
 		if path != "" && !strings.Contains(path, ".") {
 			fmt.Fprintf(b, "- [`%s`](#%s)\n", path, anchor(path))
 		}
