@@ -327,6 +327,9 @@ func TestCommandsWithoutARunningMember(t *testing.T) {
 			t.Errorf("%s: exit %d:\n%s", args, exit, text)
 		}
 	}
+	if text, exit := typed(t, "send", "log", "--config", config); exit != 0 || !strings.Contains(text, `"type":"io.ndrbridge.sink.test"`) {
+		t.Errorf("send: exit %d:\n%s", exit, text)
+	}
 	if text, exit := typed(t, "state", "compact", "--config", config); exit != 1 || !strings.Contains(text, "the state of a cluster is in NATS") {
 		t.Errorf("exit %d: %s", exit, text)
 	}

@@ -15,7 +15,7 @@ import (
 func TestATestEventIsSent(t *testing.T) {
 	t.Parallel()
 	r := receive(t)
-	i := install(t, r.sink(), fmt.Sprintf(`- {name: detections, webhook: {url: %q, template: '{"sink": {{if .test}}{{.test.sink.x}}{{else}}1{{end}}}'}, match: "detection.risk_score > 200"}`, r.url))
+	i := install(t, r.sink(), fmt.Sprintf(`- {name: detections, webhook: {url: %q, template: '{"sink": {{if .test}}{{.test.sink.x}}{{else}}1{{end}}}'}, match: "detection.risk_score > 99"}`, r.url))
 	lines := func() (all []string) {
 		b, _ := os.ReadFile(i.events) // it may not be there yet
 		for line := range strings.Lines(string(b)) {
