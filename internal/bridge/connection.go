@@ -65,7 +65,7 @@ func (m *member) join(ctx context.Context) (*clusterConnection, error) {
 		Name: config.Name, Member: config.Member, Term: time.Duration(config.Lease), Path: m.Config().State,
 		Registry: c.storage, Storage: openStorage(c.storage), Peers: c.peers.Ask,
 		Own: m.own, StopTimeout: pipeline.StopLimit(stopTimeout(m.Config())),
-		Version: m.options.Version, ConfigHash: m.configHash, URL: func() string { return m.Config().Advertise() },
+		Version: m.options.Version, ConfigHash: func() string { return *m.hash.Load() }, URL: func() string { return m.Config().Advertise() },
 		Log: m.options.Log, Metrics: m.metrics,
 	}
 	if a := config.Archive; a != nil {

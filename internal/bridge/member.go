@@ -36,7 +36,7 @@ type member struct {
 	change  func(*cluster.Options)                                  // applied before the node is made; nil: none
 	metrics *cluster.Metrics
 	config  atomic.Pointer[configs.Config]
-	hash    atomic.Pointer[configHash]
+	hash    atomic.Pointer[string]        // of config: each renewal and each scrape of metrics asks for it
 	tickets atomic.Pointer[admin.Tickets] // of a standby: it verifies the senders of webhooks
 
 	mu         sync.Mutex
@@ -233,23 +233,6 @@ func (m *member) cut() {
 	}
 }
 
-// configHash is the hash of a configuration. It is made once, because each renewal and each scrape
-// of metrics asks for it.
-type configHash struct {
-	of   *configs.Config
-	hash string
-}
-
-// configHash returns the hash of the current configuration.
-func (m *member) configHash() string {
-	h, config := m.hash.Load(), m.Config()
-	if h == nil || h.of != config {
-		h = &configHash{config, config.Hash()}
-		m.hash.Store(h)
-	}
-	return h.hash
-}
-
 // Config implements work.
 func (m *member) Config() *configs.Config { return m.config.Load() }
 
@@ -319,7 +302,9 @@ func (m *member) use(config *configs.Config) {
 		// The error is that of a receiver, which Try would have returned.
 		ofStandby.Webhooks, _ = config.Tickets.Webhooks.Receivers()
 	}
+	hash := config.Hash()
 	m.tickets.Store(&ofStandby)
+	m.hash.Store(&hash)
 	m.config.Store(config)
 }
 

@@ -22,19 +22,18 @@ const maxDepth = 10_000
 // yields nothing for any other value.
 func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
-		i := space(object, 0)
-		if i == len(object) || object[i] != '{' {
-			return
-		}
-		for i, more := first(object, i+1, '}'); more; {
-			name, value, end := member(object, i, maxDepth)
-			if end < 0 || !yield(name, value) {
-				return
+		_, _ = Object(object, func(name, rest []byte) (int, error) {
+			size, err := Size(rest)
+			if err == nil && !yield(name, rest[:size]) {
+				err = errEnough
 			}
-			i, more = next(object, end, '}')
-		}
+			return size, err
+		})
 	}
 }
+
+// errEnough ends Object or Array when nothing more is to be yielded.
+var errEnough = errors.New("enough")
 
 // Nested calls outer for the members of a JSON object like Members, and before that inner for the
 // members of each value that is an object, in one pass.
@@ -173,17 +172,12 @@ func Array(text []byte, element func(value []byte) error) (end int, err error) {
 // Members.
 func Elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		i := space(array, 0)
-		if i == len(array) || array[i] != '[' {
-			return
-		}
-		for i, more := first(array, i+1, ']'); more; {
-			end := valueEnd(array, i, maxDepth)
-			if end < 0 || !yield(array[i:end]) {
-				return
+		_, _ = Array(array, func(element []byte) error {
+			if !yield(element) {
+				return errEnough
 			}
-			i, more = next(array, end, ']')
-		}
+			return nil
+		})
 	}
 }
 
@@ -212,19 +206,6 @@ func next(b []byte, i int, closing byte) (_ int, more bool) {
 		return i + 1, false
 	}
 	return -1, false
-}
-
-// member reads the member at b[i], whose value may be nested up to depth. end is -1 if it is
-// malformed or nested deeper.
-func member(b []byte, i, depth int) (name, value []byte, end int) {
-	name, start := memberName(b, i)
-	if start < 0 {
-		return nil, nil, -1
-	}
-	if end = valueEnd(b, start, depth); end < 0 {
-		return nil, nil, -1
-	}
-	return name, b[start:end], end
 }
 
 // memberName reads the name of the member at b[i], and returns the index of its value, or -1 if it
@@ -291,7 +272,11 @@ func wordEnd(b []byte, i int, word string) int {
 func objectEnd(b []byte, i, depth int) int {
 	i, more := first(b, i, '}')
 	for more {
-		_, _, end := member(b, i, depth)
+		_, value := memberName(b, i)
+		if value < 0 {
+			return -1
+		}
+		end := valueEnd(b, value, depth)
 		if end < 0 {
 			return -1
 		}

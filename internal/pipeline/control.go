@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
@@ -85,10 +87,10 @@ func alone[Request, Answer any](running *sync.Mutex, what string, do func(contex
 // detection is operator.detection limited to one search at a time, because each reads much of
 // the state.
 func (c *control) detection(ctx context.Context, r admin.DetectionRequest) (admin.Detection, error) {
-	if err := acquire(ctx, c.pipeline.searching); err != nil {
+	if err := c.pipeline.searching.Acquire(ctx, 1); err != nil {
 		return admin.Detection{}, err
 	}
-	defer func() { <-c.pipeline.searching }()
+	defer c.pipeline.searching.Release(1)
 	return c.operator.detection(ctx, r)
 }
 
@@ -145,13 +147,11 @@ const tailBytes = 1 << 20
 // events it has read until its consumer has taken them, so only one tail at a time may
 // hold more than tailBytes.
 type tails struct {
-	reading chan struct{} // semaphore of the tail that reads
-	large   chan struct{} // semaphore of the tail that holds a large event
+	reading *semaphore.Weighted // of the tail that reads
+	large   *semaphore.Weighted // of the tail that holds a large event
 }
 
-func newTails() tails {
-	return tails{reading: make(chan struct{}, 1), large: make(chan struct{}, 1)}
-}
+func newTails() tails { return tails{semaphore.NewWeighted(1), semaphore.NewWeighted(1)} }
 
 // read yields events of the journal after a sequence number, at most one batch, and returns
 // the sequence number of the last one. It returns the error of the store, of yield, or of
@@ -163,10 +163,10 @@ func (t tails) read(ctx context.Context, journal *checkpoint.Store, after uint64
 	}
 	if size(records) > tailBytes { // read it again under the semaphore
 		records = nil
-		if err := acquire(ctx, t.large); err != nil {
+		if err := t.large.Acquire(ctx, 1); err != nil {
 			return after, err
 		}
-		defer func() { <-t.large }()
+		defer t.large.Release(1)
 		if records, err = t.fetch(ctx, journal, after); err != nil {
 			return after, err
 		}
@@ -185,20 +185,11 @@ func (t tails) read(ctx context.Context, journal *checkpoint.Store, after uint64
 
 // fetch reads a batch while no other tail reads.
 func (t tails) fetch(ctx context.Context, journal *checkpoint.Store, after uint64) ([]checkpoint.Record, error) {
-	if err := acquire(ctx, t.reading); err != nil {
+	if err := t.reading.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	defer func() { <-t.reading }()
+	defer t.reading.Release(1)
 	return journal.Read(ctx, after, checkpoint.Batch{MaxEvents: 500, MaxBytes: tailBytes})
-}
-
-func acquire(ctx context.Context, slot chan struct{}) error {
-	select {
-	case slot <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 func size(records []checkpoint.Record) (bytes int) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
@@ -62,7 +63,7 @@ type Pipeline struct {
 	tails   tails
 
 	verifying, backingUp, testing sync.Mutex
-	searching                     chan struct{} // semaphore of the search for a detection
+	searching                     *semaphore.Weighted // of the search for a detection
 }
 
 // New returns a Pipeline without state and parts, and registers its metrics.
@@ -70,7 +71,7 @@ func New(o Options) *Pipeline {
 	r := &registrations{Registerer: o.Registerer}
 	return &Pipeline{
 		options: o, registered: r, metrics: newMetrics(r), tails: newTails(),
-		turn: make(chan context.Context, 1), searching: make(chan struct{}, 1),
+		turn: make(chan context.Context, 1), searching: semaphore.NewWeighted(1),
 	}
 }
 
