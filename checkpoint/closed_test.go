@@ -130,9 +130,8 @@ func TestStateThatIsOnlyReadIsNotChanged(t *testing.T) {
 	_, err = s.DropDead(ctx, checkpoint.SinkOwner("a"), nil)
 	assert.Error(t, err, "dropped, want an")
 	var copied bytes.Buffer
-	if _, err := s.Backup(context.Background(), &copied); err != nil || copied.Len() == 0 {
-		t.Errorf("backup: %d bytes, %v", copied.Len(), err)
-	}
+	_, err = s.Backup(context.Background(), &copied)
+	assert.True(t, err == nil && copied.Len() != 0, "backup", copied.Len(), "bytes", err)
 	assert.NoError(t, errors.Join(s.Close(), second.Close()))
 	after, _ := os.ReadFile(path)
 	assert.True(t, bytes.Equal(before, after), "the file was changed")

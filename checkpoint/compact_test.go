@@ -32,9 +32,7 @@ func TestCompactFreesSpaceAndKeepsTheRest(t *testing.T) {
 	from, to, err := checkpoint.Compact(path)
 	info, statErr := os.Stat(path)
 	require.NoError(t, errors.Join(err, statErr))
-	if to >= from/2 || to != info.Size() || from != before.FileBytes || info.Mode().Perm() != 0o600 {
-		t.Errorf("%d bytes became %d, of mode %o; the file has %d", from, to, info.Mode().Perm(), info.Size())
-	}
+	assert.True(t, to < from/2 && to == info.Size() && from == before.FileBytes && info.Mode().Perm() == 0o600, from, to, info.Mode().Perm(), info.Size())
 	names, _ := os.ReadDir(filepath.Dir(path))
 	assert.Equal(t, len(names), 1, names)
 	s = open(t, path, checkpoint.Options{})

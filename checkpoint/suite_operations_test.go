@@ -94,9 +94,7 @@ func (b backend) testBackup(t *testing.T) {
 		s.requeue("a", "y")
 		var copied bytes.Buffer
 		n, err := s.Backup(t.Context(), &copied)
-		if err != nil || n != int64(copied.Len()) || n == 0 {
-			t.Fatalf("%d bytes, %v, want %d", n, err, copied.Len())
-		}
+		require.True(t, err == nil && n == int64(copied.Len()) && n != 0, n, "bytes", err, copied.Len())
 		s.append(made[0])
 		s.must(os.WriteFile(s.path+".copy", copied.Bytes(), 0o600))
 		after := s.at(s.path + ".copy")

@@ -330,9 +330,7 @@ func (m *machine) check(t *rapid.T) {
 	}
 	for _, source := range modelSources {
 		position, err := m.s.Position(context.Background(), source)
-		if err != nil || !bytes.Equal(position, m.positions[source]) {
-			t.Fatalf("position of %s: %q, %v, want %q", source, position, err, m.positions[source])
-		}
+		require.True(t, err == nil && bytes.Equal(position, m.positions[source]), "position of", source, string(position), err, m.positions)
 	}
 	require.Equal(t, len(stats.Sinks), len(m.cursors), "sinks")
 	for sink, cursor := range m.cursors {

@@ -28,20 +28,16 @@ func TestLoadControlForTheAddressAlone(t *testing.T) {
 			if err == nil {
 				got = config.Admin.Listen
 			}
-			if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Errorf("%q, %v; want %q, %q", got, err, test.want, test.err)
-			}
+			assert.True(t, got == test.want && (err == nil) == (test.err == "") && (err == nil || strings.Contains(err.Error(), test.err)), got, err, test.want, test.err)
 		})
 	}
 	t.Run("the environment alone", func(t *testing.T) {
-		if got, err := LoadControl(Source{Environ: []string{"NDRBRIDGE_ADMIN_LISTEN=[::1]:9600"}}, "admin.listen"); err != nil || got.Admin.Listen != "[::1]:9600" {
-			t.Errorf("%+v, %v", got, err)
-		}
+		got, err := LoadControl(Source{Environ: []string{"NDRBRIDGE_ADMIN_LISTEN=[::1]:9600"}}, "admin.listen")
+		assert.True(t, err == nil && got.Admin.Listen == "[::1]:9600", got, err)
 	})
 	t.Run("a file that is not there", func(t *testing.T) {
-		if _, err := LoadControl(Source{Paths: []string{filepath.Join(t.TempDir(), "none.yaml")}}, "admin.listen"); err == nil {
-			t.Error("no error")
-		}
+		_, err := LoadControl(Source{Paths: []string{filepath.Join(t.TempDir(), "none.yaml")}}, "admin.listen")
+		assert.Error(t, err, "no")
 	})
 }
 
@@ -67,9 +63,7 @@ func TestLoadControl(t *testing.T) {
 				assert.ErrorContains(t, err, test.err)
 				return
 			}
-			if err != nil || got.Admin.Listen != test.listen || got.State != filepath.Join(filepath.Dir(file), "a.db") {
-				t.Errorf("%+v, %v", got, err)
-			}
+			assert.True(t, err == nil && got.Admin.Listen == test.listen && got.State == filepath.Join(filepath.Dir(file), "a.db"), got, err)
 		})
 	}
 }

@@ -55,25 +55,19 @@ func TestCluster(t *testing.T) {
 	assert.False(t, parse(t, valid).Cluster.Enabled(), "without cluster, it is enabled")
 	archived, err := Parse("/etc/f.yaml", []byte(inCluster(", archive: {folder: archives}")), nil)
 	require.NoError(t, err)
-	if a := archived.Cluster.Archive; a.Folder != "/etc/archives" || a.Every.String() != "1d" || a.Keep != 7 {
-		t.Errorf("archives: %+v", a)
-	}
+	a := archived.Cluster.Archive
+	assert.True(t, a.Folder == "/etc/archives" && a.Every.String() == "1d" && a.Keep == 7, "archives", a)
 	c := parse(t, inCluster(""), "NDRBRIDGE_CLUSTER_MEMBER=bridge-1", "NDRBRIDGE_CLUSTER_NATS_TOKEN=sesame").Cluster
-	if !c.Enabled() || c.Name != "prod" || c.Member != "bridge-1" || c.Replicas != 3 || c.Lease.String() != "6s" {
-		t.Errorf("got %+v", c)
-	}
-	if n := c.NATS.Connection(); n.URL.Value() != "nats://n:4222" || !n.Token.IsSet() {
-		t.Errorf("its connection is %+v", n)
-	}
+	assert.True(t, c.Enabled() && c.Name == "prod" && c.Member == "bridge-1" && c.Replicas == 3 && c.Lease.String() == "6s", c)
+	n := c.NATS.Connection()
+	assert.True(t, n.URL.Value() == "nats://n:4222" && n.Token.IsSet(), "its connection", n)
 }
 
 func TestMemberIsTheHostByDefault(t *testing.T) {
 	host, err := os.Hostname()
 	require.NoError(t, err)
 	host, _, _ = strings.Cut(host, ".")
-	if member := parse(t, inCluster("")).Cluster.Member; member != host {
-		t.Errorf("the member is %q, the host %q", member, host)
-	}
+	assert.Equal(t, parse(t, inCluster("")).Cluster.Member, host, "the member", "the host")
 }
 
 func TestAdvertise(t *testing.T) {
@@ -128,12 +122,8 @@ func TestHash(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			text := strings.Replace(clustered, test.old, test.new, 1)
-			if text == clustered {
-				t.Fatal("nothing was replaced")
-			}
-			if same := parse(t, text).Hash() == hash; same != test.same {
-				t.Errorf("the hash is the same: %v", same)
-			}
+			require.True(t, text != clustered, "nothing was replaced")
+			assert.Equal(t, parse(t, text).Hash() == hash, test.same, "the hash is the same")
 		})
 	}
 	config := parse(t, clustered)

@@ -41,11 +41,8 @@ func TestLimitKeys(t *testing.T) {
 	})
 	t.Run("what is right is taken, and the rest has its defaults", func(t *testing.T) {
 		c := parse(t, "events: {heartbeat: 1m}"+valid, "NDRBRIDGE_DEAD_LETTERS_MAX_BYTES=0", "NDRBRIDGE_SINKS_0_LAG_MAX_BYTES=1MiB")
-		if c.Events.Heartbeat != Duration(time.Minute) || c.DeadLetters.MaxBytes != 0 || c.Sinks[0].Lag != (Lag{MaxBytes: MiB, Policy: LagBlock}) {
-			t.Errorf("%+v", c)
-		}
-		if c := parse(t, valid); c.Events.Heartbeat != 0 || c.DeadLetters.MaxBytes != 256*MiB || c.Sinks[0].Lag != (Lag{Policy: LagBlock}) {
-			t.Errorf("%+v", c)
-		}
+		assert.True(t, c.Events.Heartbeat == Duration(time.Minute) && c.DeadLetters.MaxBytes == 0 && c.Sinks[0].Lag == (Lag{MaxBytes: MiB, Policy: LagBlock}), c)
+		c = parse(t, valid)
+		assert.True(t, c.Events.Heartbeat == 0 && c.DeadLetters.MaxBytes == 256*MiB && c.Sinks[0].Lag == (Lag{Policy: LagBlock}), c)
 	})
 }

@@ -27,9 +27,7 @@ cluster:
       tls: {cert_file: %q, key_file: %q, ca_file: %[1]q}
 `, cert, key) + valid
 	for i := 0; i < len(keys); i += 2 {
-		if !strings.Contains(file, keys[i]) {
-			t.Fatalf("the file has no %s", keys[i])
-		}
+		require.True(t, strings.Contains(file, keys[i]), "the file has no", keys[i])
 		file = strings.Replace(file, keys[i], keys[i+1], 1)
 	}
 	return file, folder
@@ -70,9 +68,7 @@ func TestEmbeddedServer(t *testing.T) {
 	file, folder := embedded(t)
 	c := parse(t, file)
 	e := c.Cluster.NATS.Embedded
-	if e.Listen != "0.0.0.0:6222" || len(e.Peers) != 3 || e.Folder != c.State+".nats" {
-		t.Errorf("got %+v, the state %s", e, c.State)
-	}
+	assert.True(t, e.Listen == "0.0.0.0:6222" && len(e.Peers) == 3 && e.Folder == c.State+".nats", e, "the state", c.State)
 	moved, _ := embedded(t, "tls:", "listen: ':7000'\n      folder: nats\n      tls:")
 	path := filepath.Join(folder, "f.yaml")
 	other, err := Parse(path, []byte(moved), nil)

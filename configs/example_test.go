@@ -2,7 +2,6 @@ package configs
 
 import (
 	"os"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,9 +16,7 @@ func TestExamplesLoad(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			config, err := Load(Source{Paths: []string{path}, Environ: []string{"NDRBRIDGE_APPLIANCES_0_API_KEY_FILE=" + writeFile(t, "a key")}})
 			require.NoError(t, err)
-			if len(config.Appliances) != 1 || len(config.Sinks) == 0 {
-				t.Errorf("has %d appliances and %d sinks", len(config.Appliances), len(config.Sinks))
-			}
+			assert.True(t, len(config.Appliances) == 1 && len(config.Sinks) != 0, "has", len(config.Appliances), "appliances and", len(config.Sinks), "sinks")
 		})
 	}
 }
@@ -40,9 +37,7 @@ func all(t *testing.T) []byte {
 
 func TestExampleHasEveryKey(t *testing.T) {
 	p, _, _ := decode([]file{{name: "example.yaml", data: all(t)}}, Source{})
-	if len(p.errors) > 0 {
-		t.Fatal(p.errors)
-	}
+	require.True(t, len(p.errors) == 0, p.errors)
 	index := regexp.MustCompile(`\[\d+\]`)
 	var shown []string
 	for path := range p.at {
@@ -67,7 +62,5 @@ sinks:
   - {name: siem, syslog: {address: "siem.example:6514"}}
   - {name: log, file: {path: "-"}}
 `, "NDRBRIDGE_APPLIANCES_0_API_KEY_FILE="+key)
-	if !reflect.DeepEqual(example, short) {
-		t.Errorf("the example is\n%+v\nthe defaults are\n%+v", example, short)
-	}
+	assert.DeepEqual(t, example, short, "the example", "the defaults are")
 }

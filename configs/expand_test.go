@@ -32,9 +32,7 @@ func TestExpand(t *testing.T) {
 		{text: "${NONE:-${A}}", err: "contains ${"},
 	} {
 		got, _, err := expand(test.text, environment)
-		if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-			t.Errorf("%q gives %q, %v; want %q, %s", test.text, got, err, test.want, test.err)
-		}
+		assert.True(t, got == test.want && (err == nil) == (test.err == "") && (err == nil || strings.Contains(err.Error(), test.err)), test.text, "gives", got, err, test.want, test.err)
 	}
 }
 
@@ -95,9 +93,8 @@ sinks:
 		assert.True(t, ok, "not so", what, config)
 	}
 	var printed strings.Builder
-	if err := Print(&printed, config); err != nil || strings.Contains(printed.String(), "# x") || strings.Contains(printed.String(), "/secret") {
-		t.Errorf("%v, it prints\n%s", err, &printed)
-	}
+	err := Print(&printed, config)
+	assert.True(t, err == nil && !strings.Contains(printed.String(), "# x") && !strings.Contains(printed.String(), "/secret"), err, "it prints", &printed)
 }
 
 func TestErrorsOfVariables(t *testing.T) {
@@ -128,15 +125,11 @@ func FuzzExpand(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text, value string) {
 		expanded, found, err := expand(text, map[string]string{"A": value})
-		if err == nil && !strings.Contains(text, "${") && expanded != text {
-			t.Errorf("%q becomes %q", text, expanded)
-		}
+		assert.True(t, err != nil || strings.Contains(text, "${") || expanded == text, text, "becomes", expanded)
 		escaped := strings.ReplaceAll(text, "${", "$${")
-		if again, reference, err := expand(escaped, nil); err != nil || reference || again != text {
-			t.Errorf("%q in its escaped form gives %q, %v", text, again, err)
-		}
-		if around, _, err := expand("<"+text+"${A}>", map[string]string{"A": value}); err == nil && found && around != "<"+expanded+value+">" && !strings.HasSuffix(text, "$") {
-			t.Errorf("%q is %q alone and %q before another", text, expanded, around)
-		}
+		again, reference, err := expand(escaped, nil)
+		assert.True(t, err == nil && !reference && again == text, text, "in its escaped form gives", again, err)
+		around, _, err := expand("<"+text+"${A}>", map[string]string{"A": value})
+		assert.True(t, err != nil || !found || around == "<"+expanded+value+">" || strings.HasSuffix(text, "$"), text, expanded, "alone and", around, "before another")
 	})
 }

@@ -35,9 +35,8 @@ func TestFormatIsChecked(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Parse("f.yaml", []byte(sink(test.keys)), nil)
-			if errs, _ := err.(Errors); len(errs) != 1 || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v\nwant one with %q", err, test.want)
-			}
+			errs, _ := err.(Errors)
+			assert.True(t, len(errs) == 1 && strings.Contains(err.Error(), test.want), err, "want one with", test.want)
 		})
 	}
 	for name, keys := range map[string]string{
@@ -70,9 +69,7 @@ func TestEachPresetAcceptsItsFormats(t *testing.T) {
 			}
 			keys := `webhook: {preset: ` + spec.Name + `, url: "` + spec.Sample.URL + `", key: "` + spec.Sample.Key + `", rule_id: "` + spec.Sample.RuleID + `"` + signIn + `}, format: ` + string(name)
 			_, err := Parse("f.yaml", []byte(sink(keys)), nil)
-			if (err == nil) != supported[name] || err != nil && !strings.Contains(err.Error(), "is not supported by preset "+spec.Name) {
-				t.Errorf("%s with %s: %v", spec.Name, name, err)
-			}
+			assert.True(t, (err == nil) == supported[name] && (err == nil || strings.Contains(err.Error(), "is not supported by preset "+spec.Name)), spec.Name, name, err)
 		}
 	}
 }

@@ -213,9 +213,7 @@ func TestParseErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			config, err := Parse("f.yaml", []byte(test.file), nil)
 			wantErrors(t, err, test.want)
-			if config != nil {
-				t.Error("there is a configuration all the same")
-			}
+			assert.True(t, config == nil, "there is a configuration all the same")
 		})
 	}
 }
@@ -224,13 +222,9 @@ func wantErrors(t *testing.T, err error, want []string) {
 	t.Helper()
 	var all Errors
 	require.True(t, errors.As(err, &all), err)
-	if len(all) != len(want) {
-		t.Errorf("got %d errors, want %d:\n%v", len(all), len(want), err)
-	}
+	assert.Equal(t, len(all), len(want), "errors", err)
 	for _, text := range want {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("%q is missing in\n%v", text, err)
-		}
+		assert.Contains(t, err.Error(), text, "is missing in", err)
 	}
 }
 
@@ -330,9 +324,7 @@ sinks:
 func TestLoadWithoutItsFile(t *testing.T) {
 	_, err := Load(Source{Paths: []string{filepath.Join(t.TempDir(), "none.yaml")}})
 	var all Errors
-	if !errors.Is(err, fs.ErrNotExist) || errors.As(err, &all) {
-		t.Errorf("got %v", err)
-	}
+	assert.True(t, errors.Is(err, fs.ErrNotExist) && !errors.As(err, &all), err)
 }
 
 func FuzzParse(f *testing.F) {
@@ -347,8 +339,6 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		config, err := Parse("f.yaml", []byte(file), []string{variable})
-		if (config == nil) == (err == nil) {
-			t.Fatalf("got %v and %v", config, err)
-		}
+		require.True(t, (config == nil) != (err == nil), config, err)
 	})
 }

@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -72,9 +71,7 @@ func TestPresetsGiveDefaults(t *testing.T) {
 			webhook.Preset = got.Webhook.Preset
 			webhook.Concurrency = 1 // unless it is a collector
 			test.change(&want)
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("got  %+v %+v\nwant %+v %+v", got, got.Webhook, want, want.Webhook)
-			}
+			assert.DeepEqual(t, got, want, got.Webhook, want.Webhook)
 			printedText := printed(t, config)
 			if again := parse(t, printedText).Sinks[0]; again.Lag != got.Lag || again.Batch != got.Batch || again.Webhook.Gzip != got.Webhook.Gzip || again.Webhook.Concurrency != got.Webhook.Concurrency || again.Webhook.Timeout != got.Webhook.Timeout {
 				t.Errorf("what is printed has other values:\n%s", printedText)
@@ -86,9 +83,8 @@ func TestPresetsGiveDefaults(t *testing.T) {
 		assert.Equal(t, s.Lag.MaxBytes, 25*MiB)
 	})
 	t.Run("a sink other than a webhook has no such defaults", func(t *testing.T) {
-		if s := parse(t, valid).Sinks[0]; s.Lag != (Lag{Policy: LagBlock}) {
-			t.Errorf("got %+v", s.Lag)
-		}
+		s := parse(t, valid).Sinks[0]
+		assert.Equal(t, s.Lag, Lag{Policy: LagBlock})
 	})
 }
 
@@ -137,9 +133,8 @@ func TestEveryPresetCanBeConfigured(t *testing.T) {
 				keys += ", rule_id: " + preset.Sample.RuleID
 			}
 			if preset.OAuthScope != "" {
-				if _, err := Parse("f.yaml", []byte(sink("webhook: {"+keys+"}")), nil); err == nil || !strings.Contains(err.Error(), "auth.oauth: is missing") {
-					t.Errorf("without OAuth: %v", err)
-				}
+				_, err := Parse("f.yaml", []byte(sink("webhook: {"+keys+"}")), nil)
+				assert.True(t, err != nil && strings.Contains(err.Error(), "auth.oauth: is missing"), "without OAuth", err)
 				keys += `, auth: {oauth: {token_url: "https://id.example/token", client_id: i, client_secret: s}}`
 			}
 			withKey := keys + ", key: " + preset.Sample.Key
@@ -147,9 +142,8 @@ func TestEveryPresetCanBeConfigured(t *testing.T) {
 			if !preset.KeyRequired {
 				return
 			}
-			if _, err := Parse("f.yaml", []byte(sink("webhook: {"+keys+"}")), nil); err == nil || !strings.Contains(err.Error(), preset.Key) {
-				t.Errorf("without its key: %v", err)
-			}
+			_, err := Parse("f.yaml", []byte(sink("webhook: {"+keys+"}")), nil)
+			assert.True(t, err != nil && strings.Contains(err.Error(), preset.Key), "without its key", err)
 		})
 	}
 }
@@ -168,9 +162,8 @@ func TestPresetsInTheEnvironment(t *testing.T) {
 		"NDRBRIDGE_SINKS_2_WEBHOOK_GZIP=false",
 	).Sinks
 	assert.Equal(t, sinks[1].Lag, (Lag{MaxAge: Duration(2 * time.Hour), MaxBytes: 512 * MiB, Policy: LagSkip}), "lag")
-	if logs := sinks[2]; logs.Webhook.Gzip || logs.Batch.MaxBytes != 4*MiB {
-		t.Errorf("%+v", logs.Webhook)
-	}
+	logs := sinks[2]
+	assert.True(t, !logs.Webhook.Gzip && logs.Batch.MaxBytes == 4*MiB, logs.Webhook)
 }
 
 func TestPresetKeyErrors(t *testing.T) {

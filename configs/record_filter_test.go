@@ -68,9 +68,7 @@ func TestRecordFilterErrors(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Parse("f.yaml", []byte(appliance("records: [{name: x, filter: "+test.filter+"}]")), nil)
-			if err == nil || !strings.Contains(err.Error(), "f.yaml:2:") || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want one with %q", err, test.want)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), "f.yaml:2:") && strings.Contains(err.Error(), test.want), err, "want one with", test.want)
 		})
 	}
 }
@@ -91,9 +89,8 @@ func FuzzRecordFilter(f *testing.F) {
 		}
 		b := require.Value(one.Appliances[0].Records[0].Filter.MarshalJSON())(t)
 		require.True(t, json.Valid(b), text, "becomes")
-		if again, err := filterOf(string(b)); err != nil || !reflect.DeepEqual(again, one) {
-			t.Fatalf("%q becomes %s, read as %+v, %v", text, b, again, err)
-		}
+		again, err := filterOf(string(b))
+		require.True(t, err == nil && reflect.DeepEqual(again, one), text, "becomes", string(b), "read as", again, err)
 	})
 }
 
@@ -132,8 +129,7 @@ func TestAnyRecordFilterIsPrintedAsItLoads(t *testing.T) {
 		printedText := printed(t, config)
 		again, err := Parse("f.yaml", []byte(printedText), nil)
 		require.NoError(t, err, "in", printedText)
-		if got := again.Appliances[0].Records[0].Filter; !reflect.DeepEqual(got, f) {
-			t.Fatalf("%+v becomes %+v by way of\n%s", f, got, printedText)
-		}
+		got := again.Appliances[0].Records[0].Filter
+		require.True(t, reflect.DeepEqual(got, f), f, "becomes", got, "by way of", printedText)
 	})
 }

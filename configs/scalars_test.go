@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -31,20 +32,16 @@ func expectTexts[T comparable, P hasText[T]](t *testing.T, texts []textOf[T], re
 		t.Run(test.name, func(t *testing.T) {
 			var v, again T
 			require.NoError(t, P(&v).UnmarshalText([]byte(test.text)))
-			if v != test.want || P(&v).String() != test.again {
-				t.Errorf("%q is %v, want %v, printed as %s", test.text, v, test.want, test.again)
-			}
-			if err := P(&again).UnmarshalText([]byte(test.again)); err != nil || again != v {
-				t.Errorf("%s is read as %v, error %v", test.again, again, err)
-			}
+			assert.True(t, v == test.want && P(&v).String() == test.again, test.text, v, test.want, "printed as", test.again)
+			err := P(&again).UnmarshalText([]byte(test.again))
+			assert.True(t, err == nil && again == v, test.again, "is read as", again, err)
 		})
 	}
 	for name, text := range refused {
 		t.Run("refuses "+name, func(t *testing.T) {
 			v := texts[1].want
-			if err := P(&v).UnmarshalText([]byte(text)); err == nil || v != texts[1].want {
-				t.Errorf("%q became %v, error %v", text, v, err)
-			}
+			err := P(&v).UnmarshalText([]byte(text))
+			assert.True(t, err != nil && v == texts[1].want, text, "became", v, err)
 		})
 	}
 }
@@ -165,8 +162,7 @@ func TestStartText(t *testing.T) {
 	})
 	past := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
 	for s, want := range map[Start]time.Time{{}: now, {beginning: true}: {}, {ago: Duration(-week)}: now.Add(-week), {at: past}: past} {
-		if got := s.At(now); !got.Equal(want) || s.IsNow() != want.Equal(now) {
-			t.Errorf("%s is %v, want %v", s, got, want)
-		}
+		got := s.At(now)
+		assert.True(t, got.Equal(want) && s.IsNow() == want.Equal(now), s, got, want)
 	}
 }

@@ -44,9 +44,8 @@ func TestSecretRead(t *testing.T) {
 
 	t.Run("is empty where it is unset", func(t *testing.T) {
 		s := NewSecret("")
-		if got, err := s.Read(); got != "" || err != nil || s.IsSet() || s != (Secret{}) {
-			t.Fatal(got, err)
-		}
+		got, err := s.Read()
+		require.True(t, got == "" && err == nil && !s.IsSet() && s == (Secret{}), got, err)
 	})
 
 	for name, path := range map[string]string{
@@ -58,9 +57,8 @@ func TestSecretRead(t *testing.T) {
 		"below another file": filepath.Join(writeFile(t, "x"), "y"),
 	} {
 		t.Run("refuses a file "+name, func(t *testing.T) {
-			if got, err := (Secret{File: path}).Read(); err == nil || !strings.Contains(err.Error(), path) {
-				t.Errorf("got %q, error %v", got, err)
-			}
+			got, err := (Secret{File: path}).Read()
+			assert.True(t, err != nil && strings.Contains(err.Error(), path), got, err)
 		})
 	}
 
@@ -72,9 +70,7 @@ func TestSecretRead(t *testing.T) {
 			s := Secret{File: writeFile(t, text)}
 			for name, of := range map[string]Secret{s.File: s, "the value": NewSecret(text)} {
 				got, err := of.Read()
-				if err == nil || got != "" || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "ame") && !strings.Contains(name, "ame") {
-					t.Errorf("got %q, error %v", got, err)
-				}
+				assert.True(t, err != nil && got == "" && strings.Contains(err.Error(), name) && (!strings.Contains(err.Error(), "ame") || strings.Contains(name, "ame")), got, err)
 			}
 			require.NoError(t, os.WriteFile(s.File, []byte("sesame\n"), 0o600))
 			assert.Equal(t, require.Value(s.Read())(t), "sesame", "once it is corrected")

@@ -71,9 +71,7 @@ func TestNothingIsConfigured(t *testing.T) {
 	defaults := []string{filepath.Join(t.TempDir(), "ndrbridge.yaml")}
 	for _, environ := range [][]string{nil, {"NDRBRIDGE_STATE=/var/lib/ndrbridge/state.db", "NDRBRIDGE_CONFIG=", "NDRBRIDGE_SINKS_0_NAME="}} {
 		_, err := Load(Source{Defaults: defaults, Environ: environ})
-		if !errors.Is(err, ErrNothing) || !strings.HasPrefix(err.Error(), "no configuration file was named, and there is no "+defaults[0]) {
-			t.Error(err)
-		}
+		assert.True(t, errors.Is(err, ErrNothing) && strings.HasPrefix(err.Error(), "no configuration file was named, and there is no "+defaults[0]), err)
 	}
 }
 
@@ -198,7 +196,5 @@ sinks:
 
 func TestByteOrderMarkAndWindowsLineEnds(t *testing.T) {
 	config := parse(t, "\ufeff"+strings.ReplaceAll("state: x.db"+valid, "\n", "\r\n"))
-	if config.State != "x.db" || config.Sinks[0].Name != "log" {
-		t.Errorf("%+v", config)
-	}
+	assert.True(t, config.State == "x.db" && config.Sinks[0].Name == "log", config)
 }

@@ -2,6 +2,8 @@ package configs
 
 import (
 	"testing"
+
+	"ndrbridge/test/assert"
 )
 
 func TestTicketBrokerErrors(t *testing.T) {
@@ -37,10 +39,6 @@ tickets:
 `+valid, "NDRBRIDGE_TICKETS_KAFKA_BROKERS=a:9092,b:9092", "NDRBRIDGE_TICKETS_NATS_TOKEN=t",
 		"NDRBRIDGE_TICKETS_KAFKA_SASL_MECHANISM=plain", "NDRBRIDGE_TICKETS_KAFKA_SASL_USERNAME=ana", "NDRBRIDGE_TICKETS_KAFKA_SASL_PASSWORD=p")
 	nats, kafka := config.Tickets.NATS, config.Tickets.Kafka
-	if nats.Durable != "ndrbridge" || nats.Subject != "ndr.tickets.*.>" || nats.Connection().TLS == nil || !nats.Connection().Token.IsSet() {
-		t.Errorf("%+v", nats)
-	}
-	if kafka.Topic != "ndr.tickets" || kafka.Group != "ndrbridge" || len(kafka.Connection().Brokers) != 2 || kafka.Connection().SASL.Username != "ana" {
-		t.Errorf("%+v", kafka)
-	}
+	assert.True(t, nats.Durable == "ndrbridge" && nats.Subject == "ndr.tickets.*.>" && nats.Connection().TLS != nil && nats.Connection().Token.IsSet(), nats)
+	assert.True(t, kafka.Topic == "ndr.tickets" && kafka.Group == "ndrbridge" && len(kafka.Connection().Brokers) == 2 && kafka.Connection().SASL.Username == "ana", kafka)
 }

@@ -1,9 +1,9 @@
 package configs
 
 import (
-	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -44,18 +44,13 @@ func TestTicketOpenerErrors(t *testing.T) {
 			config, err := Parse("ndrbridge.yaml", []byte(text), nil)
 			if len(c.messages) == 0 {
 				require.NoError(t, err)
-				if _, err := config.Sinks[0].Webhook.TicketSystem(); err != nil {
-					t.Error(err)
-				}
+				_, err := config.Sinks[0].Webhook.TicketSystem()
+				assert.NoError(t, err)
 				return
 			}
-			if err == nil {
-				t.Fatal("it is taken")
-			}
+			require.True(t, err != nil, "it is taken")
 			for _, want := range c.messages {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("lacks %q:\n%v", want, err)
-				}
+				assert.Contains(t, err.Error(), want, "lacks", err)
 			}
 		})
 	}

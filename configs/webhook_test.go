@@ -44,13 +44,9 @@ func TestWebhookKeyErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Parse("f.yaml", []byte(sink(`webhook: {url: "https://h", `+test.webhook+`}`)), nil)
 			errs, _ := err.(Errors)
-			if len(errs) != len(test.want) {
-				t.Fatalf("%d errors, want %d:\n%v", len(errs), len(test.want), err)
-			}
+			require.Equal(t, len(errs), len(test.want), "errors", err)
 			for i, want := range test.want {
-				if !strings.Contains(errs[i].Error(), want) {
-					t.Errorf("error %q\nwant one with %q", errs[i], want)
-				}
+				assert.Contains(t, errs[i].Error(), want, errs[i])
 			}
 			assert.NotContains(t, err.Error(), "s3cret", "an error shows a secret", err)
 		})
@@ -76,9 +72,7 @@ func TestTemplateBodyIsJSONUnlessContentTypeDiffers(t *testing.T) {
 	} {
 		t.Run(test.headers, func(t *testing.T) {
 			_, err := Parse("f.yaml", []byte(sink(`webhook: {url: "https://h", template: "{{.event.id}}", headers: {`+test.headers+`}}`)), nil)
-			if (err != nil) != test.json {
-				t.Errorf("error %v", err)
-			}
+			assert.Equal(t, err != nil, test.json, err)
 		})
 	}
 }
@@ -98,17 +92,15 @@ func TestSignaturesMayHaveSeveralSecrets(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := parse(t, test.file, test.environ...).Sinks[0]
 			got, err := s.Webhook.Sign.Read()
-			if want := []string{oldSignSecret, newSignSecret}; err != nil || !reflect.DeepEqual(got, want) {
-				t.Errorf("got %v, %v", got, err)
-			}
+			want := []string{oldSignSecret, newSignSecret}
+			assert.True(t, err == nil && reflect.DeepEqual(got, want), got, err)
 			assert.DeepEqual(t, FilesIn(s), []string{file}, "the files are")
 		})
 	}
 	t.Run("none is printed", func(t *testing.T) {
 		printedText := printed(t, parse(t, literal))
-		if text := printedText; strings.Contains(text, "whsec_") || !strings.Contains(text, file) || !strings.Contains(text, hidden) {
-			t.Errorf("it prints\n%s", text)
-		}
+		text := printedText
+		assert.True(t, !strings.Contains(text, "whsec_") && strings.Contains(text, file) && strings.Contains(text, hidden), "it prints", text)
 	})
 }
 

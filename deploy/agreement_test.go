@@ -41,9 +41,8 @@ func TestABridgeIsGivenTimeToStop(t *testing.T) {
 		t.Run(at.file, func(t *testing.T) {
 			seconds, err := strconv.Atoi(find(t, at.file, at.pattern))
 			config, _ := load(t, at.config, read(t, at.config))
-			if grace := time.Duration(seconds) * time.Second; err != nil || grace < time.Duration(config.ShutdownTimeout)+10*time.Second {
-				t.Errorf("it is killed after %s, but its shutdown_timeout is %s", grace, config.ShutdownTimeout)
-			}
+			grace := time.Duration(seconds) * time.Second
+			assert.True(t, err == nil && grace >= time.Duration(config.ShutdownTimeout)+10*time.Second, "it is killed after", grace, "but its shutdown_timeout", config.ShutdownTimeout)
 		})
 	}
 }

@@ -75,7 +75,5 @@ func TestServersOfAClusterSyncEachMessage(t *testing.T) {
 	t.Setenv("NATS_NAME", "nats-1")
 	o := require.Value(server.ProcessConfigFile("compose/cluster/nats.conf"))(t)
 	config, _ := load(t, "compose/cluster/ndrbridge.yaml", read(t, "compose/cluster/ndrbridge.yaml"))
-	if !o.JetStream || !o.SyncAlways || len(o.Routes) < config.Cluster.Replicas {
-		t.Errorf("JetStream %v, sync_interval: always %v, %d routes", o.JetStream, o.SyncAlways, len(o.Routes))
-	}
+	assert.True(t, o.JetStream && o.SyncAlways && len(o.Routes) >= config.Cluster.Replicas, "JetStream", o.JetStream, "sync_interval: always", o.SyncAlways, len(o.Routes), "routes")
 }

@@ -142,9 +142,7 @@ func TestANewVersionIsNotDelayedByABurst(t *testing.T) {
 		}
 		before := len(w.events)
 		w.mustPoll()
-		if len(w.events) == before {
-			t.Fatalf("poll %d did not find detection %d", i, r.id)
-		}
+		require.True(t, len(w.events) != before, "poll", i, "did not find detection", r.id)
 		w.judge()
 	}
 }

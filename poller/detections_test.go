@@ -370,9 +370,8 @@ func TestADetectionThatWasForgottenIsNotCreatedAgain(t *testing.T) {
 	w.clock += 1000
 	w.touch(old, w.clock)
 	w.mustPoll()
-	if e := w.events[len(w.events)-1]; len(w.events) != 3 || e.Subject != "1" || e.Action() != "updated" {
-		t.Errorf("%d events, the last is %s %s", len(w.events), e.ID, e.Action())
-	}
+	e := w.events[len(w.events)-1]
+	assert.True(t, len(w.events) == 3 && e.Subject == "1" && e.Action() == "updated", len(w.events), "events, the last", e.ID, e.Action())
 }
 
 func TestAPageOfKnownVersionsDoesNotEndAWalk(t *testing.T) {
@@ -704,9 +703,7 @@ func TestAVersionWithTimesInAnotherPrecisionIsTheSame(t *testing.T) {
 			r.raw = fmt.Appendf(nil, `{"new":{},"title":"1",%s,"id":"%d"}`, c.times, r.id)
 			w.mustPoll()
 			w.mustPoll()
-			if len(w.events) != 2 || !strings.HasPrefix(w.events[1].ID, fmt.Sprintf("%d-%d", r.id, c.modTime)) || w.events[1].Action() != "updated" {
-				t.Errorf("%d events of two versions; the last is %s", len(w.events), w.events[len(w.events)-1].ID)
-			}
+			assert.True(t, len(w.events) == 2 && strings.HasPrefix(w.events[1].ID, fmt.Sprintf("%d-%d", r.id, c.modTime)) && w.events[1].Action() == "updated", len(w.events), w.events)
 		})
 	}
 }

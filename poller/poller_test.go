@@ -162,9 +162,7 @@ func TestTheStatusOfAStreamIsThatOfItsLastPoll(t *testing.T) {
 					failures = 0
 				}
 				s := p.Status()
-				if s.Error != text || s.Failures != failures || failures > 0 && !s.LastSuccess.Equal(succeeded) || s.LastSuccess.Before(succeeded) {
-					t.Errorf("after poll %d it is %+v, want %d failures, the last of them %q", n, s, failures, text)
-				}
+				assert.True(t, s.Error == text && s.Failures == failures && (failures <= 0 || s.LastSuccess.Equal(succeeded)) && !s.LastSuccess.Before(succeeded), n, s, failures, text)
 				succeeded = s.LastSuccess
 				assert.Equal(t, strings.Count(said.String(), "level=WARN"), warned[n-1], "after poll", n, "there are", "warnings", said)
 			}
@@ -227,9 +225,7 @@ func TestNoPageIsKeptBetweenPolls(t *testing.T) {
 		w.clock += 1000
 		w.add(w.clock)
 		w.mustPoll()
-		if len(w.events) != 1 || kept.page == nil || len(kept.page.Objects) > 0 {
-			t.Errorf("%d events, page %+v", len(w.events), kept.page)
-		}
+		assert.True(t, len(w.events) == 1 && kept.page != nil && len(kept.page.Objects) == 0, len(w.events), "events, page", kept.page)
 	})
 	t.Run("the audit log", func(t *testing.T) {
 		w := newAuditWorld(t)
@@ -238,18 +234,14 @@ func TestNoPageIsKeptBetweenPolls(t *testing.T) {
 		w.mustPoll()
 		w.writeMany(2)
 		w.mustPoll()
-		if len(w.events) != 2 || kept.page == nil || len(kept.page.Objects) > 0 {
-			t.Errorf("%d events, page %+v", len(w.events), kept.page)
-		}
+		assert.True(t, len(w.events) == 2 && kept.page != nil && len(kept.page.Objects) == 0, len(w.events), "events, page", kept.page)
 	})
 	t.Run("records", func(t *testing.T) {
 		w := atMinute(t, 3, nil)
 		kept := &keptRecords{RecordsClient: w.recordModel}
 		w.source = poller.NewRecords(kept, w.state, w.options)
 		w.mustPoll()
-		if len(w.arrived) != 3 || kept.page == nil || len(kept.page.Objects) > 0 {
-			t.Errorf("%d events, page %+v", len(w.arrived), kept.page)
-		}
+		assert.True(t, len(w.arrived) == 3 && kept.page != nil && len(kept.page.Objects) == 0, len(w.arrived), "events, page", kept.page)
 	})
 }
 

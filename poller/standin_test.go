@@ -178,9 +178,7 @@ func TestNothingIsLostBetweenTheClientAndTheStandIn(t *testing.T) {
 		s.now = s.now.Add(s.options.ReconcileEvery)
 		s.polls()
 		verdict := s.ledger.Judge("journal", s.shown())
-		if len(verdict.Faults) > 0 || verdict.Duplicates > 0 {
-			t.Fatalf("%d duplicates, faults:\n%s", verdict.Duplicates, strings.Join(verdict.Faults, "\n"))
-		}
+		require.True(t, len(verdict.Faults) == 0 && verdict.Duplicates <= 0, verdict.Duplicates, "duplicates, faults", verdict.Faults)
 		for _, v := range s.standin.Latest() {
 			_, dead := s.state.dead[fmt.Sprintf("%d-%d", v.ID, v.ModTime)]
 			require.Equal(t, dead, s.huge[v.ID], "detection", v.ID, "is too large", "among the dead letters")

@@ -82,9 +82,7 @@ func TestAnApplianceThatCannotBePolledIsReported(t *testing.T) {
 				watched(t, state, 5*time.Minute, nil, c.sources...)
 				assert.Equal(t, actions(events), c.want, "reported")
 				for _, e := range events {
-					if e.Source != "ndrbridge://hq/events" || e.Stream() != "events" || e.PartitionKey != "hq" || e.Subject != "hq" {
-						t.Errorf("event %s", e.Structured())
-					}
+					assert.True(t, e.Source == "ndrbridge://hq/events" && e.Stream() == "events" && e.PartitionKey == "hq" && e.Subject == "hq", "event", string(e.Structured()))
 				}
 			})
 		})

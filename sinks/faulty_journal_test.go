@@ -123,9 +123,8 @@ func TestAJournalThatFailsIsRetriedWithBackoffAndLogged(t *testing.T) {
 			stop()
 			f.expectAccepted(t, numbers(1, 20))
 			f.expectCursor(t, 20)
-			if n := strings.Count(log.String(), c.text); n != 1 || strings.Count(log.String(), "delivers again") != 1 {
-				t.Errorf("the failure is logged %d times, want once, and the recovery once:\n%s", n, log.String())
-			}
+			n := strings.Count(log.String(), c.text)
+			assert.True(t, n == 1 && strings.Count(log.String(), "delivers again") == 1, "the failure is logged", n, "times, want once, and the recovery once", log.String())
 		})
 	}
 }

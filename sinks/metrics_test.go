@@ -15,6 +15,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
+	"ndrbridge/test/assert"
 )
 
 // TestMetricsAndLog delivers 20 events, of which one is rejected, to a target that fails
@@ -74,9 +75,7 @@ ndrbridge_sink_state{sink="lake"} %d
 			`level=INFO msg="sink delivers again"`:                                                                              1,
 			`level=WARN msg="event rejected; it is kept among the dead letters" key=00000000000000000005 error="400 bad event"`: 1,
 		} {
-			if n := strings.Count(log.String(), text); n != want {
-				t.Errorf("%q is logged %d times, want %d:\n%s", text, n, want, log.String())
-			}
+			assert.Equal(t, strings.Count(log.String(), text), want, text, "is logged", "times", log.String())
 		}
 	})
 }

@@ -139,18 +139,16 @@ func TestSinkDownForAWeekCostsOnlyItsBacklog(t *testing.T) {
 		most := int(7*24*time.Hour/retryMax) * 11 / 10
 		assert.True(t, down.rounds <= most, down.rounds, "rounds in a week, want at most", most)
 		// Each round checks whether only some of the events fail.
-		if most := down.rounds * 10; down.attempts > most {
-			t.Errorf("%d attempts in %d rounds", down.attempts, down.rounds)
-		}
+		most = down.rounds * 10
+		assert.True(t, down.attempts <= most, down.attempts, "attempts in", down.rounds, "rounds")
 		down.down = false
 		down.mu.Unlock()
 		time.Sleep(10 * time.Minute)
 		cancel()
 		running.Wait()
 		for name, target := range targets {
-			if accepted := target.count(); accepted != appended || target.disorder != nil {
-				t.Errorf("%s has %d events of %d, and these out of order: %v", name, accepted, appended, target.disorder)
-			}
+			accepted := target.count()
+			assert.True(t, accepted == appended && target.disorder == nil, name, "has", accepted, "events of", appended, "and these out of order", target.disorder)
 		}
 		stats := require.Value(store.Stats(t.Context()))(t)
 		assert.True(t, stats.Sinks["down"].LagEvents <= 0 && len(stats.DeadLetters) == 0 && stats.Sinks["down"].Skipped <= 0, "the state holds", stats)

@@ -54,7 +54,6 @@ func TestAnEventJustParkedIsNotDueOnceAQueueBegins(t *testing.T) {
 		require.NoError(t, p.load(t.Context(), again))
 		require.NoError(t, p.load(t.Context(), true))
 	}
-	if numbers, _, wait, _ := p.due(time.Now(), 10); len(p.events) != 2 || len(numbers) > 0 || wait <= 0 {
-		t.Errorf("of %d events, %v are due, others in %s", len(p.events), numbers, wait)
-	}
+	numbers, _, wait, _ := p.due(time.Now(), 10)
+	assert.True(t, len(p.events) == 2 && len(numbers) == 0 && wait > 0, len(p.events), "events", numbers, "are due, others in", wait)
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -117,9 +116,7 @@ func (m *machine) start(t *rapid.T) {
 	var running sync.WaitGroup
 	for _, o := range m.models {
 		since := stats.Sinks[o.name].PausedSince
-		if since.IsZero() == o.paused {
-			t.Fatalf("%s is paused: %v, but according to the state since %v", o.name, o.paused, since)
-		}
+		require.True(t, since.IsZero() != o.paused, o.name, "is paused", o.paused, "but according to the state since", since)
 		options := optionsOf(o.name, o.opener)
 		options.Batch, options.Linger, options.PausedSince = o.batch, m.linger, since
 		if o.skips {
@@ -423,9 +420,7 @@ func (m *machine) end(t *rapid.T) {
 // verdict fails the test if a promise was violated. It is called with mu held, or with
 // nothing running.
 func (m *machine) verdict(t *rapid.T) {
-	if len(m.broken) > 0 {
-		t.Fatal(strings.Join(m.broken, "\n"))
-	}
+	require.True(t, len(m.broken) == 0, m.broken)
 }
 
 func (m *machine) redelivering(o *sinkModel) bool {

@@ -23,25 +23,15 @@ var recorded = time.Date(2026, 11, 21, 1, 2, 3, 4e6, time.UTC)
 // parsing by the bridge and by the CloudEvents SDK.
 func expect(t *testing.T, e transform.Event, want transform.Attributes, data string) {
 	t.Helper()
-	if e.Attributes != want {
-		t.Errorf("attributes\n%+v\nwant\n%+v", e.Attributes, want)
-	}
-	if string(e.Data()) != data {
-		t.Errorf("data\n%s\nwant\n%s", e.Data(), data)
-	}
+	assert.Equal(t, e.Attributes, want, "attributes")
+	assert.Equal(t, string(e.Data()), data, "data")
 	read, err := transform.Parse(e.Structured())
-	if err != nil {
-		t.Fatalf("%v: %s", err, e.Structured())
-	}
+	require.NoError(t, err, string(e.Structured()))
 	assert.Equal(t, read.Attributes, want, "read back")
 	assert.Equal(t, string(read.Data()), data)
 	var other cloudevents.Event
-	if err := json.Unmarshal(e.Structured(), &other); err != nil {
-		t.Fatalf("%v: %s", err, e.Structured())
-	}
-	if err := other.Validate(); err != nil {
-		t.Errorf("%v: %s", err, e.Structured())
-	}
+	require.NoError(t, json.Unmarshal(e.Structured(), &other), string(e.Structured()))
+	assert.NoError(t, other.Validate(), string(e.Structured()))
 	for name, value := range e.Headers() {
 		var got any
 		switch name {
@@ -60,13 +50,9 @@ func expect(t *testing.T, e transform.Event, want transform.Attributes, data str
 		default:
 			got = other.Extensions()[name]
 		}
-		if fmt.Sprint(got) != value {
-			t.Errorf("the SDK has %s %v, want %s", name, got, value)
-		}
+		assert.Equal(t, fmt.Sprint(got), value, "the SDK", name, got)
 	}
-	if string(other.Data()) != data {
-		t.Errorf("the SDK has data\n%s", other.Data())
-	}
+	assert.Equal(t, string(other.Data()), data, "the SDK has data")
 }
 
 func parseAudit(t require.T, object string) transform.AuditEntry {
@@ -126,9 +112,7 @@ func TestAnAuditEntryWithoutATimeIsIdentifiedByItsID(t *testing.T) {
 		`{"id":5,"time":1e400,"occur_time":true}`, `{"id":5,"time":0.5}`, `{"id":5,"time":[1710001000123]}`,
 	} {
 		e := require.Value(encoder.AuditEntry(parseAudit(t, object), recorded))(t)
-		if !e.Time.IsZero() || e.Subject != "5" || e.ID != "5-0" {
-			t.Errorf("%s: %+v", object, e.Attributes)
-		}
+		assert.True(t, e.Time.IsZero() && e.Subject == "5" && e.ID == "5-0", object, e.Attributes)
 	}
 }
 
@@ -136,13 +120,11 @@ func TestAnAuditEntryNeedsAnID(t *testing.T) {
 	for _, object := range []string{
 		`{}`, `{"time":5}`, `{"id":null}`, `{"id":"five"}`, `{"id":5.0}`, `{"id":9223372036854775808}`, `{"id":[5]}`, `{"body":{"id":5}}`,
 	} {
-		if e, err := transform.ParseAuditEntry([]byte(object), false); err == nil || !strings.HasPrefix(err.Error(), "id: ") {
-			t.Errorf("%s: entry %d, error %v", object, e.ID, err)
-		}
+		e, err := transform.ParseAuditEntry([]byte(object), false)
+		assert.True(t, err != nil && strings.HasPrefix(err.Error(), "id: "), object, "entry", e.ID, err)
 	}
-	if e := parseAudit(t, `{"id":1,"id":9223372036854775807}`); e.ID != 9223372036854775807 {
-		t.Errorf("of two ids the last counts, as with any decoder, and not %d", e.ID)
-	}
+	e := parseAudit(t, `{"id":1,"id":9223372036854775807}`)
+	assert.Equal(t, e.ID, 9223372036854775807, "of two ids the last counts, as with any decoder, and not")
 }
 
 func TestARecordBecomesAnEvent(t *testing.T) {
@@ -198,9 +180,7 @@ func TestARecordBecomesAnEvent(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := transform.ParseRecord([]byte(c.object), c.repaired)
 			e := require.Value(encoder.Record("web", r, recorded))(t)
-			if r.ID != e.ID || (r.Time > 0) == e.Time.IsZero() {
-				t.Errorf("record %s of %d became event %s of %s", r.ID, r.Time, e.ID, e.Time)
-			}
+			assert.True(t, r.ID == e.ID && (r.Time > 0) != e.Time.IsZero(), "record", r.ID, r.Time, "became event", e.ID, e.Time)
 			want := c.want
 			want.Source, want.Type, want.Appliance, want.RecordedTime = "ndrbridge://hq/records/web", "io.ndrbridge.record.stored", "hq", recorded
 			expect(t, e, want, `{"record":`+c.object+`}`)
@@ -219,13 +199,9 @@ func FuzzRecord(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, object []byte) {
 		r := transform.ParseRecord(object, false)
-		if r.ID == "" || r.Time < 0 {
-			t.Fatalf("%q: record %+v", object, r)
-		}
+		require.True(t, r.ID != "" && r.Time >= 0, string(object), "record", r)
 		again := transform.ParseRecord([]byte(strings.Clone(string(object))), false)
-		if again.ID != r.ID || again.Time != r.Time {
-			t.Fatalf("%q: record %+v, then %+v", object, r, again)
-		}
+		require.True(t, again.ID == r.ID && again.Time == r.Time, string(object), "record", r, "then", again)
 	})
 }
 

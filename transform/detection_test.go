@@ -24,14 +24,10 @@ const sample = `{
 
 func TestADetectionIsRead(t *testing.T) {
 	d := require.Value(transform.ParseDetection([]byte(sample), false))(t)
-	if d.ID != 25769804127 || d.ModTime != 1750935535971 || d.Began != 1750935466182 {
-		t.Errorf("id %d, mod_time %d, began %d", d.ID, d.ModTime, d.Began)
-	}
+	assert.True(t, d.ID == 25769804127 && d.ModTime == 1750935535971 && d.Began == 1750935466182, "id", d.ID, "mod_time", d.ModTime, "began", d.Began)
 	const tracked = `{"ticket_id":3041,"risk_score":61,"title":"Port scan \"fast\"","type":"port_scan",` +
 		`"categories":["sec","sec.recon"],"recommended":true,"participants":2,"list":2}`
-	if string(d.Tracked) != tracked {
-		t.Errorf("tracked\n%s\nwant\n%s", d.Tracked, tracked)
-	}
+	assert.Equal(t, string(d.Tracked), tracked, "tracked")
 }
 
 func TestTheSameDetectionWrittenDifferentlyHasNoChanges(t *testing.T) {
@@ -55,20 +51,15 @@ func TestTheSameDetectionWrittenDifferentlyHasNoChanges(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			after := parse(t, c.object)
-			if after.ID != before.ID || after.ModTime != before.ModTime || after.Created != before.Created {
-				t.Errorf("detection %d of %d, created %d", after.ID, after.ModTime, after.Created)
-			}
+			assert.True(t, after.ID == before.ID && after.ModTime == before.ModTime && after.Created == before.Created, "detection", after.ID, after.ModTime, "created", after.Created)
 			var changed []string
 			for change := range transform.Changes(before.Tracked, after.Tracked) {
 				changed = append(changed, change.Field)
 			}
-			if got := strings.Join(changed, " "); got != c.changed || transform.SameTracked(before.Tracked, after.Tracked) != (c.changed == "") {
-				t.Errorf("%q have changed, want %q", got, c.changed)
-			}
+			got := strings.Join(changed, " ")
+			assert.True(t, got == c.changed && transform.SameTracked(before.Tracked, after.Tracked) == (c.changed == ""), got, "have changed, want", c.changed)
 			e, err := encoder.Detection(after, transform.Observation{Before: before.Tracked})
-			if err != nil || e.SeverityText != "critical" || !strings.Contains(string(e.Data()), c.object) {
-				t.Errorf("severity %s, data %s (%v)", e.SeverityText, e.Data(), err)
-			}
+			assert.True(t, err == nil && e.SeverityText == "critical" && strings.Contains(string(e.Data()), c.object), "severity", e.SeverityText, "data", string(e.Data()), err)
 		})
 	}
 }
@@ -95,12 +86,8 @@ func TestOptionalFieldsOfADetection(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, err := transform.ParseDetection([]byte(c.object), false)
-			if (err != nil) != (c.err != "") || err != nil && !strings.HasPrefix(err.Error(), c.err) {
-				t.Fatalf("error %v, want %q", err, c.err)
-			}
-			if err == nil && d.Began != c.began {
-				t.Errorf("began %d, want %d", d.Began, c.began)
-			}
+			require.True(t, (err != nil) == (c.err != "") && (err == nil || strings.HasPrefix(err.Error(), c.err)), err, c.err)
+			assert.True(t, err != nil || d.Began == c.began, "began", d.Began, c.began)
 		})
 	}
 }
@@ -149,12 +136,8 @@ func TestAVersionBecomesAnEvent(t *testing.T) {
 				Time: time.UnixMilli(1750935535971).UTC(), PartitionKey: "25769804127", Appliance: "hq",
 				RecordedTime: recorded, SeverityNumber: 13, SeverityText: "medium",
 			}
-			if e.Attributes != want {
-				t.Errorf("attributes\n%+v\nwant\n%+v", e.Attributes, want)
-			}
-			if string(e.Data()) != c.data {
-				t.Errorf("data\n%s\nwant\n%s", e.Data(), c.data)
-			}
+			assert.Equal(t, e.Attributes, want, "attributes")
+			assert.Equal(t, string(e.Data()), c.data, "data")
 		})
 	}
 }
@@ -225,9 +208,8 @@ func TestMembersAgreeWithADecoder(t *testing.T) {
 			want := require.Value(json.Marshal(object[key]))(t)
 			var v any
 			require.NoError(t, json.Unmarshal(value, &v), string(value), "of", string(b))
-			if got, _ := json.Marshal(v); string(got) != string(want) {
-				t.Fatalf("%q is %s, want %s", key, got, want)
-			}
+			got, _ := json.Marshal(v)
+			require.Equal(t, string(got), string(want), key)
 			found++
 		}
 		require.Equal(t, found, len(object), "members of", b)
@@ -308,9 +290,8 @@ func TestEnrichmentIsAddedBesideTheDetection(t *testing.T) {
 
 func TestTextThatIsNotUTF8IsNotAdded(t *testing.T) {
 	for _, added := range []transform.Enrichment{{Format: "\xff"}, {Link: "\xff"}} {
-		if e, err := encoder.Detection(parse(t, `{"id":1,"mod_time":5}`), transform.Observation{Added: added}); err == nil {
-			t.Errorf("made %q", e.Structured())
-		}
+		e, err := encoder.Detection(parse(t, `{"id":1,"mod_time":5}`), transform.Observation{Added: added})
+		assert.Error(t, err, "made", string(e.Structured()))
 	}
 }
 

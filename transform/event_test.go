@@ -48,9 +48,7 @@ func TestParseInvertsStructured(t *testing.T) {
 		made, err := transform.New(a, []byte(data))
 		require.NoError(t, err)
 		read, err := transform.Parse(bytes.Clone(made.Structured()))
-		if err != nil {
-			t.Fatalf("%v: %s", err, made.Structured())
-		}
+		require.NoError(t, err, string(made.Structured()))
 		require.Equal(t, made.Attributes, a, "made")
 		require.Equal(t, read.Attributes, a, "read back")
 		require.Equal(t, string(made.Data()), data, "data")
@@ -60,9 +58,7 @@ func TestParseInvertsStructured(t *testing.T) {
 
 func TestEventsOfAVersionThatTracedCanBeRead(t *testing.T) {
 	e, err := transform.Parse([]byte(`{"specversion":"1.0","id":"a","source":"s","type":"t","traceparent":"00-1-2-01","data":1}`))
-	if err != nil || e.ID != "a" || string(e.Data()) != "1" {
-		t.Errorf("%+v, %v", e, err)
-	}
+	assert.True(t, err == nil && e.ID == "a" && string(e.Data()) == "1", e, err)
 }
 
 func TestParseRefusesWhatTheBridgeDoesNotEncode(t *testing.T) {
@@ -75,9 +71,8 @@ func TestParseRefusesWhatTheBridgeDoesNotEncode(t *testing.T) {
 		"an unknown attribute":             `{"specversion":"1.0","id":"a","source":"s","type":"t","colour":"red","data":1}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if e, err := transform.Parse([]byte(text)); err == nil {
-				t.Errorf("read as %+v with data %q", e.Attributes, e.Data())
-			}
+			e, err := transform.Parse([]byte(text))
+			assert.Error(t, err, "read as", e)
 		})
 	}
 }
@@ -105,21 +100,12 @@ func TestTheCloudEventsSDKReadsEvents(t *testing.T) {
 		a.Source = "ndrbridge://hq/detections" // the SDK requires a URI
 		made := require.Value(transform.New(a, []byte(`{"detection":{"id":25769804127,"x":1.10}}`)))(t)
 		var e cloudevents.Event
-		if err := json.Unmarshal(made.Structured(), &e); err != nil {
-			t.Fatalf("%v: %s", err, made.Structured())
-		}
-		if err := e.Validate(); err != nil {
-			t.Fatalf("%v: %s", err, made.Structured())
-		}
-		if e.ID() != a.ID || e.Type() != a.Type || e.Subject() != a.Subject || !e.Time().Equal(a.Time) {
-			t.Fatalf("the SDK read %v of %+v", e, a)
-		}
-		if got, _ := e.Extensions()["partitionkey"].(string); got != a.PartitionKey {
-			t.Fatalf("partitionkey %q, want %q", got, a.PartitionKey)
-		}
-		if string(e.Data()) != string(made.Data()) {
-			t.Fatalf("data %s, want %s", e.Data(), made.Data())
-		}
+		require.NoError(t, json.Unmarshal(made.Structured(), &e), string(made.Structured()))
+		require.NoError(t, e.Validate(), string(made.Structured()))
+		require.True(t, e.ID() == a.ID && e.Type() == a.Type && e.Subject() == a.Subject && e.Time().Equal(a.Time), "the SDK read", e, a)
+		got, _ := e.Extensions()["partitionkey"].(string)
+		require.Equal(t, got, a.PartitionKey, "partitionkey")
+		require.Equal(t, string(e.Data()), string(made.Data()), "data")
 	})
 }
 
@@ -134,9 +120,8 @@ func TestInvalidEventsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := whole
 			spoil(&a)
-			if e, err := transform.New(a, []byte(`{}`)); err == nil {
-				t.Fatalf("made %s", e.Structured())
-			}
+			e, err := transform.New(a, []byte(`{}`))
+			require.True(t, err != nil, "made", string(e.Structured()))
 		})
 	}
 }
@@ -168,9 +153,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if e.ID == "" || e.Source == "" || e.Type == "" {
-			t.Fatalf("read %+v of %q", e.Attributes, b)
-		}
+		require.True(t, e.ID != "" && e.Source != "" && e.Type != "", "read", e.Attributes, string(b))
 		e.Data()
 	})
 }
@@ -189,15 +172,9 @@ func TestValuesForHeadersArePercentEncoded(t *testing.T) {
 func TestAnEventIsSentAsItsDocument(t *testing.T) {
 	e, err := transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created"}, []byte(`{"detection":{}}`))
 	require.NoError(t, err)
-	if e.ContentType() != transform.ContentTypeStructured || !bytes.Equal(e.Payload(), e.Structured()) {
-		t.Errorf("without a document: %s %s", e.ContentType(), e.Payload())
-	}
+	assert.True(t, e.ContentType() == transform.ContentTypeStructured && bytes.Equal(e.Payload(), e.Structured()), "without a document", e.ContentType(), string(e.Payload()))
 	document := []byte("CEF:0|")
 	with := e.WithDocument("text/plain", document).Redeliver(1)
-	if with.ContentType() != "text/plain" || !bytes.Equal(with.Payload(), document) {
-		t.Errorf("with a document: %s %s", with.ContentType(), with.Payload())
-	}
-	if !bytes.Contains(with.Structured(), []byte(`"redelivered":true`)) || bytes.Equal(with.Data(), document) {
-		t.Errorf("a document replaces the event itself: %s", with.Structured())
-	}
+	assert.True(t, with.ContentType() == "text/plain" && bytes.Equal(with.Payload(), document), "with a document", with.ContentType(), string(with.Payload()))
+	assert.True(t, bytes.Contains(with.Structured(), []byte(`"redelivered":true`)) && !bytes.Equal(with.Data(), document), string(with.Structured()))
 }

@@ -32,31 +32,22 @@ func TestALongValueIsTrackedByItsBeginningAndADigest(t *testing.T) {
 				return parse(t, `{"id":1,"mod_time":5,"status":"new","assignee":`+value+`}`)
 			}
 			d, same, other := of(test.value), of(test.value), of(test.other)
-			if len(d.Tracked) > bound || !jsontext.Value(d.Tracked).IsValid() {
-				t.Errorf("%d bytes are tracked: %.200q", len(d.Tracked), d.Tracked)
-			}
-			if string(d.Tracked) != string(same.Tracked) || string(d.Tracked) == string(other.Tracked) {
-				t.Error("the tracked fields do not distinguish values")
-			}
+			assert.True(t, len(d.Tracked) <= bound && jsontext.Value(d.Tracked).IsValid(), len(d.Tracked), "bytes are tracked", string(d.Tracked))
+			assert.True(t, string(d.Tracked) == string(same.Tracked) && string(d.Tracked) != string(other.Tracked), "the tracked fields do not distinguish values")
 			// What was remembered before values were bounded compares as equal.
 			old := []byte(`{"status":"new","assignee":` + test.value + `}`)
-			if got, want := transform.BoundTracked(old), transform.FirstTracked(d.Tracked); string(got) != string(want) {
-				t.Errorf("an old value is read as %.300s, want %.300s", got, want)
-			}
+			got, want := transform.BoundTracked(old), transform.FirstTracked(d.Tracked)
+			assert.Equal(t, string(got), string(want), "an old value is read as")
 			event, err := encoder.Detection(other, transform.Observation{Before: d.Tracked, Repeat: 1, Recorded: recorded})
 			require.NoError(t, err)
 			for name, value := range jsonscan.Members(event.Data()) {
 				if string(name) != "changes" {
 					continue
 				}
-				if len(value) > 2*bound || strings.Count(string(value), "sha256") != 2 || strings.Contains(string(value), "status") {
-					t.Errorf("changes has %d bytes: %.300s", len(value), value)
-				}
+				assert.True(t, len(value) <= 2*bound && strings.Count(string(value), "sha256") == 2 && !strings.Contains(string(value), "status"), len(value), string(value))
 				for _, change := range jsonscan.Members(value) {
 					for _, side := range jsonscan.Members(change) {
-						if kind := jsontext.Value(side).Kind(); kind != test.kind {
-							t.Errorf("a side of the change is %v, want %v", kind, test.kind)
-						}
+						assert.Equal(t, jsontext.Value(side).Kind(), test.kind, "a side of the change")
 					}
 				}
 			}
@@ -68,9 +59,8 @@ func TestALongValueIsTrackedByItsBeginningAndADigest(t *testing.T) {
 func TestAValueOfUsualLengthIsTrackedUnchanged(t *testing.T) {
 	usual := `"` + strings.Repeat("x", 4000) + `"`
 	d := parse(t, `{"id":1,"mod_time":5,"title":`+usual+`,"participants":[1,2]}`)
-	if want := `{"title":` + usual + `,"participants":2,"list":2}`; string(d.Tracked) != want || string(transform.BoundTracked(d.Tracked)) != want {
-		t.Errorf("tracked %.200s", d.Tracked)
-	}
+	want := `{"title":` + usual + `,"participants":2,"list":2}`
+	assert.True(t, string(d.Tracked) == want && string(transform.BoundTracked(d.Tracked)) == want, "tracked", string(d.Tracked))
 }
 
 func TestDevicesAreLimited(t *testing.T) {
@@ -81,12 +71,8 @@ func TestDevicesAreLimited(t *testing.T) {
 	}
 	d := parse(t, `{"id":1,"mod_time":5,"participants":[`+b.String()[1:]+`]}`)
 	ids, whole := d.Devices(1000)
-	if len(ids) != 1000 || whole || ids[999] != 999 {
-		t.Errorf("%d devices, whole: %t", len(ids), whole)
-	}
-	if want := fmt.Sprintf(`{"participants":%d,"list":2}`, participants); string(d.Tracked) != want {
-		t.Errorf("tracked %s", d.Tracked)
-	}
+	assert.True(t, len(ids) == 1000 && !whole && ids[999] == 999, len(ids), "devices, whole", whole)
+	assert.Equal(t, string(d.Tracked), fmt.Sprintf(`{"participants":%d,"list":2}`, participants), "tracked")
 }
 
 func TestAttributesOfARecordAreBounded(t *testing.T) {
@@ -95,13 +81,9 @@ func TestAttributesOfARecordAreBounded(t *testing.T) {
 		return transform.ParseRecord([]byte(`{"_index":"`+long+`","_id":"`+id+`","_type":"`+long+`","_source":{"flowId":"`+long+`"}}`), false)
 	}
 	a, b := record("a"), record("b")
-	if a.ID == b.ID || len(a.ID) != 64 {
-		t.Errorf("ids %.100q and %.100q", a.ID, b.ID)
-	}
+	assert.True(t, a.ID != b.ID && len(a.ID) == 64, "ids", a.ID, b.ID)
 	event := require.Value(encoder.Record("q", a, recorded))(t)
 	for name, value := range map[string]string{"id": event.ID, "subject": event.Subject, "partitionkey": event.PartitionKey} {
-		if len(value) == 0 || len(value) > 512 {
-			t.Errorf("%s has %d bytes", name, len(value))
-		}
+		assert.True(t, len(value) != 0 && len(value) <= 512, name, "has", len(value), "bytes")
 	}
 }

@@ -72,13 +72,9 @@ func TestReachabilityEvents(t *testing.T) {
 			expect(t, e, ownAttributes(c.kind+"-1795222923004", c.kind), string(e.Data()))
 			got := make(map[string]map[string]any)
 			require.NoError(t, json.Unmarshal(e.Data(), &got))
-			if len(got) != 1 || len(got["appliance"]) != len(c.data) {
-				t.Fatalf("data %s", e.Data())
-			}
+			require.True(t, len(got) == 1 && len(got["appliance"]) == len(c.data), "data", string(e.Data()))
 			for name, want := range c.data {
-				if got["appliance"][name] != want {
-					t.Errorf("%s is %v, want %v", name, got["appliance"][name], want)
-				}
+				assert.Equal(t, got["appliance"][name], want, name)
 			}
 		})
 	}

@@ -32,20 +32,16 @@ func TestRedaction(t *testing.T) {
 			a := transform.Attributes{ID: "1", Source: "ndrbridge://hq/detections", Type: "t", Subject: "s", Repaired: true}
 			e := require.Value(transform.New(a, []byte(data)))(t)
 			got := require.Value(r.Apply(e))(t)
-			if again, err := r.Apply(e.Redeliver(3)); err != nil || !again.Redelivered || again.Redelivery() != 3 {
-				t.Errorf("a redelivered event is %+v, %v", again.Attributes, err)
-			}
-			if string(got.Data()) != c.want {
-				t.Errorf("got  %s\nwant %s", got.Data(), c.want)
-			}
+			again, err := r.Apply(e.Redeliver(3))
+			assert.True(t, err == nil && again.Redelivered && again.Redelivery() == 3, "a redelivered event", again.Attributes, err)
+			assert.Equal(t, string(got.Data()), c.want)
 			assert.Equal(t, got.Attributes, a, "attributes")
 			assert.Equal(t, string(e.Data()), data, "the event itself was changed")
 		})
 	}
 	for _, path := range []string{"", ".", "a..b", "a.", `a"b`, `a\b`} {
-		if _, err := transform.ParseRedaction([]string{"good", path}); err == nil {
-			t.Errorf("%q is accepted as a path", path)
-		}
+		_, err := transform.ParseRedaction([]string{"good", path})
+		assert.Error(t, err, path, "is accepted as a path")
 	}
 }
 
@@ -55,9 +51,7 @@ func TestANameThatIsWrittenWithEscapesIsRedacted(t *testing.T) {
 	e, err := transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, []byte(`{"detection":{"assi\u0067nee":"lena","assig\nee":"kept"}}`))
 	require.NoError(t, err)
 	got := require.Value(r.Apply(e))(t)
-	if want := `{"detection":{"assig\nee":"kept"}}`; string(got.Data()) != want {
-		t.Errorf("got %s, want %s", got.Data(), want)
-	}
+	assert.Equal(t, string(got.Data()), `{"detection":{"assig\nee":"kept"}}`)
 }
 
 func TestRedactionOfAFieldRedactsItsChange(t *testing.T) {
@@ -90,9 +84,7 @@ func TestRedactionOfAFieldRedactsItsChange(t *testing.T) {
 				e, err := transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, []byte(data))
 				require.NoError(t, err)
 				got := require.Value(r.Apply(e))(t)
-				if string(got.Data()) != c.want {
-					t.Errorf("%q: got\n%s\nwant\n%s", paths, got.Data(), c.want)
-				}
+				assert.Equal(t, string(got.Data()), c.want, paths)
 			}
 		})
 	}
@@ -115,14 +107,10 @@ func TestRedactionOfAnyJSON(t *testing.T) {
 		e := require.Value(transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, data))(t)
 		redacted := require.Value(r.Apply(e))(t)
 		var got any
-		if err := json.Unmarshal(redacted.Data(), &got); err != nil {
-			t.Fatalf("%s: %v", redacted.Data(), err)
-		}
+		require.NoError(t, json.Unmarshal(redacted.Data(), &got), string(redacted.Data()))
 		want := require.Value(json.Marshal(without(map[string]any{"a": value}, path)))(t)
 		normal := require.Value(json.Marshal(got))(t)
-		if string(normal) != string(want) {
-			t.Fatalf("%s without %s is %s, want %s", data, joined, normal, want)
-		}
+		require.Equal(t, string(normal), string(want), string(data), "without", joined)
 	})
 }
 

@@ -189,9 +189,7 @@ func TestLateMessages(t *testing.T) {
 					messages = append(messages, m.Message)
 				}
 				records, err := replicated.ReadAll(messages)
-				if err != nil || len(records) != 3 || records[2] != (replicated.Read{Kind: replicated.KindRecord, Owner: "b", Offset: 4, Record: "x"}) {
-					t.Errorf("records %v, error %v", records, err)
-				}
+				assert.True(t, err == nil && len(records) == 3 && records[2] == (replicated.Read{Kind: replicated.KindRecord, Owner: "b", Offset: 4, Record: "x"}), "records", records, err)
 			})
 		})
 	}

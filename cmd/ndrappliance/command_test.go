@@ -44,9 +44,7 @@ func start(t *testing.T, args ...string) *started {
 		return <-code, stderr.String()
 	}}
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("it ended with %d: %s", <-code, stderr.String())
-	}
+	require.NoError(t, err, "it ended with", <-code, stderr.String())
 	s.url = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
 	t.Cleanup(s.client.CloseIdleConnections)
 	t.Cleanup(cancel)

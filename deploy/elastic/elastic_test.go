@@ -201,9 +201,7 @@ func TestTransformKeepsTheLatestVersionOfEachDetection(t *testing.T) {
 	var streams, latest indexTemplate
 	read(t, "elasticsearch/data-streams.json", &streams)
 	read(t, "elasticsearch/latest.json", &latest)
-	if !slices.Equal(latest.IndexPatterns, []string{x.Dest.Index}) || !slices.Equal(latest.ComposedOf, streams.ComposedOf) || latest.DataStream != nil {
-		t.Errorf("the template of %s is %+v", x.Dest.Index, latest)
-	}
+	assert.True(t, slices.Equal(latest.IndexPatterns, []string{x.Dest.Index}) && slices.Equal(latest.ComposedOf, streams.ComposedOf) && latest.DataStream == nil, x.Dest.Index, latest)
 	for _, index := range x.Source.Index {
 		assert.True(t, require.Value(filepath.Match(streams.IndexPatterns[0], index))(t), index, "is not among", streams.IndexPatterns)
 	}
@@ -243,9 +241,7 @@ func TestQueryForTheLatestHasTheKeyAndTheOrderOfTheTransform(t *testing.T) {
 		}
 	}
 	top := query.Aggs.Detections.Aggs.Latest.TopHits
-	if !slices.Equal(key, x.Latest.UniqueKey) || len(top.Sort) != 1 || top.Sort[0][x.Latest.Sort] != "desc" || top.Size != 1 {
-		t.Errorf("by %v, sorted by %v; want %v and %s", key, top.Sort, x.Latest.UniqueKey, x.Latest.Sort)
-	}
+	assert.True(t, slices.Equal(key, x.Latest.UniqueKey) && len(top.Sort) == 1 && top.Sort[0][x.Latest.Sort] == "desc" && top.Size == 1, key, top.Sort, x.Latest.UniqueKey, x.Latest.Sort)
 }
 
 func TestReadmeNamesEveryFile(t *testing.T) {

@@ -178,9 +178,7 @@ func TestStreamsAreThoseOfThePreset(t *testing.T) {
 	r, tables := rule(t)
 	flows := make(map[string]bool)
 	for _, flow := range r.Properties.DataFlows {
-		if len(flow.Streams) != 1 || len(flow.Destinations) != 1 || flow.Destinations[0] != r.Properties.Destinations.LogAnalytics[0].Name {
-			t.Errorf("a flow from %v to %v", flow.Streams, flow.Destinations)
-		}
+		assert.True(t, len(flow.Streams) == 1 && len(flow.Destinations) == 1 && flow.Destinations[0] == r.Properties.Destinations.LogAnalytics[0].Name, flow.Streams, flow.Destinations)
 		table, _ := strings.CutPrefix(flow.OutputStream, "Custom-")
 		assert.True(t, tables[table] != nil && flow.Streams[0]+"_CL" == flow.OutputStream, "a flow from", flow.Streams, "to", flow.OutputStream)
 		flows[flow.Streams[0]] = true

@@ -57,9 +57,8 @@ func TestTheTokenForReadingChangesNothing(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var status admin.Status
 			answer, body := request(t, http.MethodGet, server.URL+"/api/v1/status", "", test.token)
-			if err := json.Unmarshal([]byte(body), &status); err != nil || status.ReadOnly != test.readOnly {
-				t.Errorf("%d %s (%v)", answer.StatusCode, body, err)
-			}
+			err := json.Unmarshal([]byte(body), &status)
+			assert.True(t, err == nil && status.ReadOnly == test.readOnly, answer.StatusCode, body, err)
 		})
 	}
 	t.Run("without one, an empty token reads nothing", func(t *testing.T) {
@@ -187,9 +186,7 @@ func TestRenewedCertificatesAreServed(t *testing.T) {
 	for range 2 {
 		assert.Equal(t, served(), "first", "the certificate without its key")
 	}
-	if got := strings.Count(logged.String(), "cannot be used"); got != 1 {
-		t.Errorf("the mistake is logged %d times: %s", got, logged.String())
-	}
+	assert.Equal(t, strings.Count(logged.String(), "cannot be used"), 1, "the mistake is logged", "times", logged.String())
 	certificate.Files(t, folder, "own", second)
 	later = later.Add(time.Minute)
 	require.NoError(t, os.Chtimes(files.KeyFile, later, later))

@@ -56,9 +56,8 @@ func TestTruncatedBackupIsAnError(t *testing.T) {
 		c.err = errors.New("no space left on device")
 		client, _ := serve(t, c)
 		var copied bytes.Buffer
-		if err := client.Backup(t.Context(), &copied); err == nil || err.Error() != c.err.Error() || copied.Len() > 0 {
-			t.Errorf("%v and %d bytes", err, copied.Len())
-		}
+		err := client.Backup(t.Context(), &copied)
+		assert.True(t, err != nil && err.Error() == c.err.Error() && copied.Len() <= 0, err, copied.Len(), "bytes")
 	})
 	t.Run("a failing local write is an error", func(t *testing.T) {
 		c := newControl(t)

@@ -29,9 +29,8 @@ func list(t *testing.T, address string) listed {
 	t.Helper()
 	answer, body := request(t, http.MethodGet, address, "", token)
 	var page listed
-	if err := json.Unmarshal([]byte(body), &page); err != nil || answer.StatusCode != http.StatusOK || page.DeadLetters == nil {
-		t.Fatalf("%d %s (%v)", answer.StatusCode, body, err)
-	}
+	err := json.Unmarshal([]byte(body), &page)
+	require.True(t, err == nil && answer.StatusCode == http.StatusOK && page.DeadLetters != nil, answer.StatusCode, body, err)
 	return page
 }
 

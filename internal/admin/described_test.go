@@ -86,9 +86,7 @@ func checkAnswers(t testing.TB, next http.Handler) http.Handler {
 			if r.Method == http.MethodHead {
 				return
 			}
-			if err := o.CheckResponse(recorded.status, w.Header(), body); err != nil {
-				t.Errorf("%s is answered with %d, and %v: %.300s", o.Name, recorded.status, err, body)
-			}
+			assert.NoError(t, o.CheckResponse(recorded.status, w.Header(), body), o.Name, "is answered with", recorded.status, string(body))
 			if w.Header().Get("Content-Type") == "application/x-ndjson" {
 				checkLines(t, d, body)
 			}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -14,7 +15,6 @@ func TestBackupEndsAtItsDeadline(t *testing.T) {
 	_, err := d.Write([]byte("first"))
 	require.NoError(t, err)
 	d.end = time.Now().Add(-time.Second)
-	if _, err := d.Write([]byte("second")); err == nil || answer.Body.String() != "first" {
-		t.Errorf("error %v, sent %q", err, answer.Body)
-	}
+	_, err = d.Write([]byte("second"))
+	assert.True(t, err != nil && answer.Body.String() == "first", err, "sent", answer.Body)
 }

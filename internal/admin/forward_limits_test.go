@@ -57,9 +57,7 @@ func TestAnOwnerThatHangsIsBounded(t *testing.T) {
 				assert.Error(t, err, "the answer", string(body), "does not break off")
 				return
 			}
-			if answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "it did not answer in time") {
-				t.Errorf("%d %s (%v)", answer.StatusCode, body, err)
-			}
+			assert.True(t, answer.StatusCode == http.StatusServiceUnavailable && strings.Contains(string(body), "it did not answer in time"), answer.StatusCode, string(body), err)
 		})
 	}
 }

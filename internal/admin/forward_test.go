@@ -94,19 +94,13 @@ func TestAMemberForwardsToTheOwner(t *testing.T) {
 			answer, text := send(t, e.method, server.URL+e.path+"?", body, "Authorization", "Bearer "+token, "X-Request-Id", "17", "Origin", "http://"+server.Listener.Addr().String())
 			asked := own.asked()
 			if slices.Contains(local, name) {
-				if len(asked) > 0 || answer.StatusCode/100 != 2 {
-					t.Errorf("%d %s, and the owner got %d requests", answer.StatusCode, text, len(asked))
-				}
+				assert.True(t, len(asked) == 0 && answer.StatusCode/100 == 2, answer.StatusCode, text, "and the owner", len(asked), "requests")
 				return
 			}
 			require.Equal(t, len(asked), 1, "requests to the owner")
 			got := asked[0]
-			if got.Method != e.method || got.URL.Path != e.path || got.Host != own.Listener.Addr().String() {
-				t.Errorf("the owner got %s %s for %s", got.Method, got.URL, got.Host)
-			}
-			if got.Header.Get("Authorization") != "Bearer "+token || got.Header.Get("X-Request-Id") != "17" || got.Header.Get("Ndr-Forwarded-By") != "b" {
-				t.Errorf("the owner got %v", got.Header)
-			}
+			assert.True(t, got.Method == e.method && got.URL.Path == e.path && got.Host == own.Listener.Addr().String(), "the owner", got.Method, got.URL, got.Host)
+			assert.True(t, got.Header.Get("Authorization") == "Bearer "+token && got.Header.Get("X-Request-Id") == "17" && got.Header.Get("Ndr-Forwarded-By") == "b", got.Header)
 			servers := answer.Header.Values("Server")
 			assert.True(t, answer.StatusCode != http.StatusForbidden && slices.Equal(servers, []string{"ndrbridge"}), answer.StatusCode, "Server", servers, text)
 		})
@@ -114,9 +108,8 @@ func TestAMemberForwardsToTheOwner(t *testing.T) {
 	for _, path := range []string{"/", "/page/main.js", "/healthz", "/readyz", "/metrics", "/api/v1/openapi.json"} {
 		t.Run("GET "+path, func(t *testing.T) {
 			answer, body := request(t, http.MethodGet, server.URL+path, "", token)
-			if asked := own.asked(); len(asked) > 0 || answer.StatusCode != http.StatusOK {
-				t.Errorf("%d %.200s, and the owner got %d requests", answer.StatusCode, body, len(asked))
-			}
+			asked := own.asked()
+			assert.True(t, len(asked) == 0 && answer.StatusCode == http.StatusOK, answer.StatusCode, body, "and the owner", len(asked), "requests")
 		})
 	}
 	t.Run("an answer is that of the owner", func(t *testing.T) {
@@ -246,9 +239,7 @@ func TestStreamsAreForwarded(t *testing.T) {
 		require.NoError(t, client.Backup(t.Context(), &copied))
 		ofOwner := require.Value(admin.NewClient(own.URL, token))(t)
 		require.NoError(t, ofOwner.Backup(t.Context(), &direct))
-		if !bytes.Equal(copied.Bytes(), direct.Bytes()) {
-			t.Errorf("%d bytes, and %d of the owner", copied.Len(), direct.Len())
-		}
+		assert.True(t, bytes.Equal(copied.Bytes(), direct.Bytes()), copied.Len(), "bytes, and", direct.Len(), "of the owner")
 	})
 	t.Run("a copy that breaks off is none", func(t *testing.T) {
 		c.backup = func(w io.Writer) error {
@@ -275,9 +266,8 @@ func TestWebhooksAreForwarded(t *testing.T) {
 	url, body := server.URL+"/api/v1/tickets/jira?user=x", issue("done", "someone")
 	t.Run("with the secret of the ticket system", func(t *testing.T) {
 		answer, text := send(t, http.MethodPost, url, body, "X-Hub-Signature", signature(body))
-		if got := accepted(t, answer, text); len(got.Commands) != 1 || answer.Header.Get("Location") != "/api/v1/tickets/1" {
-			t.Errorf("%+v at %s", got, answer.Header.Get("Location"))
-		}
+		got := accepted(t, answer, text)
+		assert.True(t, len(got.Commands) == 1 && answer.Header.Get("Location") == "/api/v1/tickets/1", got, answer.Header.Get("Location"))
 		commands := c.commands(t)
 		assert.True(t, len(commands) == 1 && commands[0].Subject == "SEC-1", "the owner stored", commands)
 	})

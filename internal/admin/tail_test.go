@@ -95,9 +95,8 @@ func TestEventsAreTailed(t *testing.T) {
 		client, _ := serve(t, c)
 		enough := errors.New("enough")
 		err := client.Tail(t.Context(), admin.From{Since: time.Unix(1, 0)}, func(e transform.Event) error {
-			if want := strings.NewReplacer("\r", " ", "\n", " ").Replace(fill); string(e.Data()) != want {
-				t.Errorf("data of %d bytes, want %d", len(e.Data()), len(want))
-			}
+			want := strings.NewReplacer("\r", " ", "\n", " ").Replace(fill)
+			assert.Equal(t, string(e.Data()), want, "data of", len(e.Data()), "bytes", len(want))
 			return enough
 		})
 		assert.ErrorIs(t, err, enough)

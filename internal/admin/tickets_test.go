@@ -91,9 +91,8 @@ type answered struct {
 func accepted(t *testing.T, answer *http.Response, body string) answered {
 	t.Helper()
 	var a answered
-	if err := json.Unmarshal([]byte(body), &a); err != nil || answer.StatusCode != http.StatusAccepted {
-		t.Fatalf("%d %s (%v)", answer.StatusCode, body, err)
-	}
+	err := json.Unmarshal([]byte(body), &a)
+	require.True(t, err == nil && answer.StatusCode == http.StatusAccepted, answer.StatusCode, body, err)
 	return a
 }
 

@@ -318,8 +318,6 @@ func TestAClockIsFollowedAfterAnswersThatContradictEachOther(t *testing.T) {
 		assert.Equal(t, c.DisbelievedDates(), uint64(len(d.requests)), "answers are counted as disbelieved, want", len(d.requests))
 		d.wrong, d.ahead, d.requests = nil, 20*time.Hour, nil
 		off, err := d.ask(t, c)
-		if err != nil || off.Abs() > 2*time.Second || len(d.requests) != agreeingDates {
-			t.Errorf("the time is off by %s after %d requests: %v", off, len(d.requests), err)
-		}
+		assert.True(t, err == nil && off.Abs() <= 2*time.Second && len(d.requests) == agreeingDates, "the time is off by", off, len(d.requests), "requests", err)
 	})
 }

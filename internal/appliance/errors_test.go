@@ -124,9 +124,7 @@ func TestAnswersWithTheWrongContent(t *testing.T) {
 			c := newClient(t, answer(200, test.contentType, test.body))
 			page := Page{Objects: []Object{{}}}
 			e := failureOf(t, c.SearchDetections(t.Context(), anySearch, &page))
-			if e.Status != 200 || e.Excerpt != test.excerpt || !strings.Contains(e.Error(), test.says) {
-				t.Errorf("%v (excerpt %q)", e, e.Excerpt)
-			}
+			assert.True(t, e.Status == 200 && e.Excerpt == test.excerpt && strings.Contains(e.Error(), test.says), e, "excerpt", e.Excerpt)
 			assert.True(t, !e.Refused() && !e.Throttled() && len(page.Objects) == 0, e, len(page.Objects), "objects")
 			_, err := c.SearchDetectionIDs(t.Context(), anySearch)
 			assert.True(t, err != nil || test.body == "[1]", "taken for ids")

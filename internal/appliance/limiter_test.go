@@ -132,9 +132,8 @@ func TestACancelledCallerLeavesTheQueue(t *testing.T) {
 						t.Cleanup(cancel)
 					}
 				}
-				if sent := q.wait(); sent != test.sent || q.at[len(q.at)-1] != test.last {
-					t.Errorf("sent %s at %s", sent, q.at)
-				}
+				sent := q.wait()
+				assert.True(t, sent == test.sent && q.at[len(q.at)-1] == test.last, "sent", sent, q.at)
 			})
 		})
 	}
@@ -147,9 +146,8 @@ func TestACancelledCallerLeavesTheQueue(t *testing.T) {
 				q.ask(ctx, q.background, id+1, 1)
 			}
 			q.ask(t.Context(), q.background, 4, 1)
-			if sent := q.wait(); sent != "1 4" || q.at[1] != 2*time.Second {
-				t.Errorf("sent %s at %s", sent, q.at)
-			}
+			sent := q.wait()
+			assert.True(t, sent == "1 4" && q.at[1] == 2*time.Second, "sent", sent, q.at)
 		})
 	})
 }

@@ -236,9 +236,7 @@ func TestFailuresOfTheTokenEndpoint(t *testing.T) {
 			e := failureOf(t, newCloudClient(t, cloud).SearchDetections(t.Context(), anySearch, new(Page)),
 				testSecret, url.QueryEscape(testSecret), basic)
 			assert.True(t, e.Refused() == test.refused && e.Throttled() == test.throttled && strings.Contains(e.Error(), test.says), e)
-			if e.Method != "POST" || e.Path != "/oauth2/token" || cloud.calls != 0 || cloud.issued != 1 {
-				t.Errorf("%s %s, %d calls, %d tokens", e.Method, e.Path, cloud.calls, cloud.issued)
-			}
+			assert.True(t, e.Method == "POST" && e.Path == "/oauth2/token" && cloud.calls == 0 && cloud.issued == 1, e.Method, e.Path, cloud.calls, "calls", cloud.issued, "tokens")
 		})
 	}
 
@@ -305,9 +303,8 @@ func TestATokenWithALineBreakIsRequestedAgain(t *testing.T) {
 		}
 		cloud.answerToken = token(`tok\r\n9`)
 		err := c.SearchDetections(t.Context(), anySearch, new(Page))
-		if e := failureOf(t, err, "tok"+"\r"); !strings.Contains(e.Error(), "line break") || cloud.calls > 0 {
-			t.Errorf("%d calls: %v", cloud.calls, e)
-		}
+		e := failureOf(t, err, "tok"+"\r")
+		assert.True(t, strings.Contains(e.Error(), "line break") && cloud.calls <= 0, cloud.calls, "calls", e)
 		cloud.answerToken = token(`tok9`)
 		assert.NoError(t, c.SearchDetections(t.Context(), anySearch, new(Page)), "once it is right")
 	})

@@ -152,9 +152,7 @@ func TestAnAnswerWithoutRecordsIsAnErrorNotAnEmptyPage(t *testing.T) {
 			} {
 				page := RecordPage{Page: Page{Objects: []Object{{}}, Date: time.Now()}, Total: 5, Cursor: "old", TerminatedEarly: true, Warnings: []string{"old"}}
 				e := failureOf(t, call(&page))
-				if e.Status != test.status || e.Excerpt != test.excerpt || !strings.Contains(e.Error(), test.says) {
-					t.Errorf("%v (excerpt %q)", e, e.Excerpt)
-				}
+				assert.True(t, e.Status == test.status && e.Excerpt == test.excerpt && strings.Contains(e.Error(), test.says), e, "excerpt", e.Excerpt)
 				assert.True(t, len(page.Objects) == 0 && page.Date.IsZero() && page.Total == -1 && page.Cursor == "" && !page.TerminatedEarly && page.Warnings == nil, page)
 			}
 		})

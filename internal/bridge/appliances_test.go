@@ -78,9 +78,7 @@ func TestDetectionsAreEnrichedOnRequest(t *testing.T) {
 	await(t, "all detections", func() bool { return len(soc.Events()) == 5 })
 	for _, e := range soc.Events() {
 		for _, part := range []string{`"devices":[`, `"format":"`, `"link":"http`} {
-			if !strings.Contains(string(e.Data()), part) {
-				t.Errorf("an event lacks %s: %s", part, e.Data())
-			}
+			assert.Contains(t, string(e.Data()), part, "an event lacks")
 		}
 	}
 	assert.Equal(t, a.Requests()["POST /devices/search"], 1, "requests for the devices of one page")

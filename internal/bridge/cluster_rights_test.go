@@ -141,9 +141,8 @@ func TestTheDocumentedRightsSuffice(t *testing.T) {
 	copies := map[string]*followed{"one": {}, "two": {}}
 	owner, standby := sorted(t, b.join(t, "one", copies["one"].watch), b.join(t, "two", copies["two"].watch))
 	b.judge(t, true)
-	if status, err := standby.control(t).Status(t.Context()); err != nil || status.State.Journal.Events == 0 {
-		t.Errorf("the status at %s: %+v (%v)", standby.name, status.State, err)
-	}
+	status, err := standby.control(t).Status(t.Context())
+	assert.True(t, err == nil && status.State.Journal.Events != 0, "the status at", standby.name, status.State, err)
 	for range 3 { // only then is something removed
 		b.add(5)
 		b.judge(t, true)
@@ -158,9 +157,7 @@ func TestTheDocumentedRightsSuffice(t *testing.T) {
 	three.awaitOwner(t, standby.name, 3)
 	three.stop()
 	for _, m := range []*clusterMember{owner, standby, three} {
-		if m.log.hasLine("reported an error") {
-			t.Errorf("%s was refused something", m.name)
-		}
+		assert.False(t, m.log.hasLine("reported an error"), m.name, "was refused something")
 	}
 	assert.Empty(t, refused(), "the NATS server refused")
 }

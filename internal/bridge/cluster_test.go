@@ -258,9 +258,7 @@ func TestAReloadIsThatOfTheMember(t *testing.T) {
 		m.yaml.Store(&yaml)
 		changed := require.Value(m.control(t).Reload(t.Context()))(t)
 		assert.True(t, len(changed.Changes) != 0, "no change is reported")
-		if !m.log.hasLine("configuration reloaded", "trigger=api", "changes=1") {
-			t.Errorf("%s did not reload", m.name)
-		}
+		assert.True(t, m.log.hasLine("configuration reloaded", "trigger=api", "changes=1"), m.name, "did not reload")
 	}
 	assert.True(t, owner.log.hasLine("configuration changed", "sink soc: changed"), "the owner did not change its sink")
 	yaml := strings.Replace(*standby.yaml.Load(), "max_events: 7", "max_events: 7, colour: red", 1)

@@ -57,9 +57,7 @@ func TestADetectionIsFoundWithItsDeliveries(t *testing.T) {
 	} {
 		assert.Equal(t, result(oldest, sink), want, "the first version at", sink)
 	}
-	if !found.WholeJournal || !found.WholeDeadLetters || time.Since(found.SearchedSince) > time.Minute || !found.Versions[0].Journalled || found.Seen.ModTime.IsZero() {
-		t.Errorf("%+v", found)
-	}
+	assert.True(t, found.WholeJournal && found.WholeDeadLetters && time.Since(found.SearchedSince) <= time.Minute && found.Versions[0].Journalled && !found.Seen.ModTime.IsZero(), found)
 	for i, v := range found.Versions[1:] {
 		assert.True(t, v.Seq < found.Versions[i].Seq && strings.Contains(string(v.Event), fmt.Sprintf(`"subject":"%d"`, id)), "version", i, v.Seq, string(v.Event))
 	}

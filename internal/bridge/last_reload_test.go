@@ -15,7 +15,5 @@ func TestALoadThatChangesNothingCountsAsTheLastSuccess(t *testing.T) {
 	last := newLastReload(prometheus.NewRegistry())
 	later := time.Now().Add(time.Hour).Truncate(time.Second)
 	assert.False(t, last.set(admin.ReloadStatus{Time: later, OK: true}, true), "a watch that finds what is there already has news")
-	if got := testutil.ToFloat64(last.succeeded); got != float64(later.Unix()) {
-		t.Errorf("last loaded at %v, want %d", got, later.Unix())
-	}
+	assert.Equal(t, testutil.ToFloat64(last.succeeded), float64(later.Unix()), "last loaded at", later.Unix())
 }

@@ -73,9 +73,8 @@ func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
 	require.True(t, err == nil && len(deadLetters) == 5, len(deadLetters), "dead letters", err)
 	groups, err := admin.API.GroupDeadLetters.Call(t.Context(), c, admin.GroupsRequest{})
 	require.True(t, err == nil && groups.Total == 5 && len(groups.Groups) == 1, groups, err)
-	if g := groups.Groups[0]; g.Sink != "soc" || g.Class != "rejected" || !strings.Contains(g.Reason, ": 422 ") || g.Count != 5 || g.Key != deadLetters[4].Key || g.Last.Before(g.First) {
-		t.Errorf("%+v", g)
-	}
+	g := groups.Groups[0]
+	assert.True(t, g.Sink == "soc" && g.Class == "rejected" && strings.Contains(g.Reason, ": 422 ") && g.Count == 5 && g.Key == deadLetters[4].Key && !g.Last.Before(g.First), g)
 	deadLetter, err := admin.API.GetDeadLetter.Call(t.Context(), c, admin.OfDeadLetter{OfDead: owner, Key: deadLetters[0].Key})
 	assert.True(t, err == nil && strings.Contains(deadLetter.Reason, "422"), deadLetter, err)
 	n, err := admin.API.DropDeadLetters.Call(t.Context(), c, admin.Selection{OfDead: owner, Keys: []string{deadLetters[0].Key}})

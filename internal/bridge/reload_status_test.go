@@ -54,9 +54,7 @@ func TestTheStatusHasTheResultOfTheLastReload(t *testing.T) {
 			err := c.reload()
 			got := last()
 			require.True(t, got != nil && !got.Time.Before(began), "the status", got)
-			if c.err == "" != (err == nil) || !strings.Contains(got.Error, c.err) || (c.err == "") != (got.Error == "") {
-				t.Errorf("error %v, and in the status %q", err, got.Error)
-			}
+			assert.True(t, c.err == "" == (err == nil) && strings.Contains(got.Error, c.err) && (c.err == "") == (got.Error == ""), err, "and in the status", got.Error)
 			assert.NotContains(t, got.Error, secret, "the error has a secret")
 			c.want.Time, c.want.Error = got.Time, got.Error
 			assert.DeepEqual(t, *got, c.want)

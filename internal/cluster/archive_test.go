@@ -123,9 +123,7 @@ func TestArchivesAreWrittenInTime(t *testing.T) {
 			t.Helper()
 			midnight := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 			time.Sleep(time.Until(midnight.Add(time.Duration(minute)*time.Minute + time.Second)))
-			if warned.Load() != int64(warnings) || written.Load() != int64(archives) {
-				t.Errorf("at minute %d: %d warnings and %d archives, want %d and %d", minute, warned.Load(), written.Load(), warnings, archives)
-			}
+			assert.True(t, warned.Load() == int64(warnings) && written.Load() == int64(archives), minute, warned.Load(), written.Load(), warnings, archives)
 			at := float64(0)
 			if newest >= 0 {
 				at = float64(midnight.Add(newest).Unix())

@@ -221,9 +221,8 @@ func TestAnOwnerOfTheGenerationBeforeIsFenced(t *testing.T) {
 			t.Errorf("generation %d has no owner", s.generation())
 		}
 		for _, m := range s.members {
-			if r := m.node().Report(); r.Generation != 2 {
-				t.Errorf("%s has generation %d", m.name, r.Generation)
-			}
+			r := m.node().Report()
+			assert.Equal(t, r.Generation, 2, m.name, "has generation")
 		}
 	})
 }

@@ -45,9 +45,8 @@ func TestAnIllOwnerHandsOver(t *testing.T) {
 				time.Sleep(3 * testTerm)
 				ill.Store(false)
 				time.Sleep(startup)
-				if next, _ := s.roles(t); (next != owner) != c.moves {
-					t.Errorf("%s owns the log after %s was ill", next.name, owner.name)
-				}
+				next, _ := s.roles(t)
+				assert.Equal(t, next != owner, c.moves, next.name, "owns the log after", owner.name, "was ill")
 				if !c.moves {
 					return
 				}

@@ -85,13 +85,10 @@ func (l loss) run(t *testing.T, starts []int) {
 	time.Sleep(100 * testTerm)
 	wantNothingTaken()
 	for i, m := range s.members[:2] {
-		if n := m.disk.number(); n != had[i] {
-			t.Errorf("the copy of %s has %d records, and had %d", m.name, n, had[i])
-		}
+		assert.Equal(t, m.disk.number(), had[i], "the copy of", m.name, "has", "records, and had")
 		assert.Contains(t, strings.Join(m.node().NotReady(), "; "), "ndrbridge cluster recover", m.name, "is not ready because of")
-		if r := m.node().Report(); !r.Lost || r.Offset == 0 {
-			t.Errorf("%s reports %+v", m.name, r)
-		}
+		r := m.node().Report()
+		assert.True(t, r.Lost && r.Offset != 0, m.name, "reports", r)
 	}
 	if t.Failed() {
 		return

@@ -303,9 +303,7 @@ func TestAMemberWhoseConfigurationDiffersIsNotReady(t *testing.T) {
 		})
 		owner, standbys := s.roles(t)
 		for m, want := range map[*simMember]string{owner: "1", standbys[0]: "0"} {
-			if text := exposition(t, registries[m.name]); !strings.Contains(text, "\nndrbridge_cluster_following "+want+"\n") {
-				t.Errorf("the metric of %s is not %s", m.name, want)
-			}
+			assert.Contains(t, exposition(t, registries[m.name]), "\nndrbridge_cluster_following "+want+"\n", "the metric of", m.name, "is not", want)
 		}
 		assert.Empty(t, owner.node().NotReady(), "the owner is not ready")
 		assert.Contains(t, strings.Join(standbys[0].node().NotReady(), "; "), "differs from that of the owner, "+owner.name, "the standby is not ready because of")
@@ -321,9 +319,7 @@ func TestAMemberThatNATSDoesNotAnswerIsNotReady(t *testing.T) {
 		}
 		time.Sleep(2 * testTerm)
 		for _, m := range s.members {
-			if len(m.node().NotReady()) == 0 {
-				t.Errorf("%s is ready", m.name)
-			}
+			assert.True(t, len(m.node().NotReady()) != 0, m.name, "is ready")
 		}
 		for _, m := range s.members {
 			s.servers.Cut(m.name, false)

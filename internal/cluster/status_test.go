@@ -32,12 +32,8 @@ func TestStatusOfACluster(t *testing.T) {
 		owner, _ := s.roles(t)
 		for _, asked := range s.members {
 			c := asked.node().Cluster(t.Context())
-			if c.Name != "sim" || c.ID == "" || c.Generation != 1 || c.Member != asked.name || c.Owner != owner.name || c.Error != "" {
-				t.Errorf("%s says %+v", asked.name, c)
-			}
-			if c.LeaseSeconds <= 0 || c.LeaseSeconds > testTerm.Seconds() || c.WithoutOwnerSeconds != 0 {
-				t.Errorf("%s says %+v", asked.name, c)
-			}
+			assert.True(t, c.Name == "sim" && c.ID != "" && c.Generation == 1 && c.Member == asked.name && c.Owner == owner.name && c.Error == "", asked.name, "says", c)
+			assert.True(t, c.LeaseSeconds > 0 && c.LeaseSeconds <= testTerm.Seconds() && c.WithoutOwnerSeconds == 0, asked.name, "says", c)
 			require.Equal(t, len(c.Members), 3, asked.name, "sees so many members")
 			for i, m := range c.Members {
 				want := "following"
@@ -69,9 +65,7 @@ func TestStatusWithoutAnOwner(t *testing.T) {
 		time.Sleep(testTerm * 5 / 6)
 		for _, m := range standbys {
 			c := m.node().Cluster(t.Context())
-			if c.Owner != "" || c.LeaseSeconds != 0 || c.WithoutOwnerSeconds <= testTerm.Seconds()/3 || c.WithoutOwnerSeconds > testTerm.Seconds()*5/4 {
-				t.Errorf("%s says %+v", m.name, c)
-			}
+			assert.True(t, c.Owner == "" && c.LeaseSeconds == 0 && c.WithoutOwnerSeconds > testTerm.Seconds()/3 && c.WithoutOwnerSeconds <= testTerm.Seconds()*5/4, m.name, "says", c)
 		}
 	})
 }
@@ -117,15 +111,11 @@ func TestMembersThatLoseNATSSaySoWithinALease(t *testing.T) {
 				if strings.Contains(metrics, "\nndrbridge_cluster_owner 1\n") {
 					n++
 				}
-				if strings.Contains(metrics, "\nndrbridge_cluster_following 1\n") != ready {
-					t.Errorf("%s, the metric of %s says whether it could take the log: %v", when, m.name, !ready)
-				}
-				if c := m.node().Cluster(t.Context()); (c.Owner != "") != (owners > 0) {
-					t.Errorf("%s, %s says that the owner is %q", when, m.name, c.Owner)
-				}
-				if reasons := m.node().NotReady(); (len(reasons) == 0) != ready {
-					t.Errorf("%s, %s is not ready because of %q", when, m.name, reasons)
-				}
+				assert.Equal(t, strings.Contains(metrics, "\nndrbridge_cluster_following 1\n"), ready, when, "the metric of", m.name, "says whether it could take the log", !ready)
+				c := m.node().Cluster(t.Context())
+				assert.Equal(t, c.Owner != "", owners > 0, when, m.name, "says that the owner", c.Owner)
+				reasons := m.node().NotReady()
+				assert.Equal(t, len(reasons) == 0, ready, when, m.name, "is not ready because of", reasons)
 			}
 			assert.Equal(t, n, owners, when, "members own the log by their metric")
 		}

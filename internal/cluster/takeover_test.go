@@ -64,9 +64,8 @@ func TestQuiet(t *testing.T) {
 		owner, err := replicated.Take(t.Context(), log, 0, replicated.Options{Context: t.Context(), Owner: "a", Clock: clock, Term: 40 * time.Second})
 		require.NoError(t, err)
 		began := time.Now()
-		if last, err := quiet(t.Context(), log, clock, 2*time.Second); err != nil || last != 1 || time.Since(began) < 50*time.Second {
-			t.Errorf("the log ends at %d after %v (%v)", last, time.Since(began), err)
-		}
+		last, err := quiet(t.Context(), log, clock, 2*time.Second)
+		assert.True(t, err == nil && last == 1 && time.Since(began) >= 50*time.Second, "the log ends at", last, time.Since(began), err)
 		time.AfterFunc(45*time.Second, func() { owner.Append(nil) })
 		_, err = quiet(t.Context(), log, clock, 2*time.Second)
 		assert.True(t, err != nil && strings.Contains(err.Error(), "appends to it"), "an owner that renews late", err)
@@ -211,9 +210,8 @@ func TestMessagesThatArriveLateAreNotLost(t *testing.T) {
 		for range 20 {
 			time.Sleep(testTerm / 10)
 			for _, m := range s.members {
-				if r := m.node().Report(); r.Lost {
-					t.Fatalf("%s: %s", m.name, r.Error)
-				}
+				r := m.node().Report()
+				require.True(t, !r.Lost, m.name, r.Error)
 			}
 		}
 		s.roles(t)

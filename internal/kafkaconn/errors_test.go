@@ -53,28 +53,21 @@ func TestEveryErrorCodeHasAClass(t *testing.T) {
 			assert.False(t, listed[code.Code], code.Message, "is listed twice")
 			listed[code.Code] = true
 			err := (&Dialer{}).ErrorOfProduce(code.Code, "the broker's words", "topic x")
-			if err.Class != group.class {
-				t.Errorf("%s: %s is %s, not %s", group.what, code.Message, err.Class, group.class)
-			}
-			if text := err.Error(); !strings.HasPrefix(text, fmt.Sprintf("topic x: [%d] ", code.Code)) || !strings.Contains(text, "the broker's words") {
-				t.Errorf("%s: %v", code.Message, err)
-			}
-			if code.Retriable && group.class != failure.Transient && group.class != failure.Throttled {
-				t.Errorf("%s may pass by itself", code.Message)
-			}
+			assert.Equal(t, err.Class, group.class, group.what, code.Message)
+			text := err.Error()
+			assert.True(t, strings.HasPrefix(text, fmt.Sprintf("topic x: [%d] ", code.Code)) && strings.Contains(text, "the broker's words"), code.Message, err)
+			assert.True(t, !code.Retriable || group.class == failure.Transient || group.class == failure.Throttled, code.Message, "may pass by itself")
 			class := group.class
 			if class == failure.Rejected {
 				class = failure.Transient // no event is at fault if a login, say, fails
 			}
-			if err := (&Dialer{}).Error(t.Context(), kafka.Error(code.Code), "SASL handshake"); err.Class != class {
-				t.Errorf("%s: %s is %s in the answer to another request, not %s", group.what, code.Message, err.Class, class)
-			}
+			err = (&Dialer{}).Error(t.Context(), kafka.Error(code.Code), "SASL handshake")
+			assert.Equal(t, err.Class, class, group.what, code.Message, "in the answer to another request, not")
 		}
 	}
 	for code := int16(-2); code <= 140; code++ { // some are unknown
-		if err := (&Dialer{}).ErrorOfProduce(code, "", "topic x"); !listed[code] && err.Class != failure.Transient {
-			t.Errorf("code %d is not listed, and %s", code, err.Class)
-		}
+		err := (&Dialer{}).ErrorOfProduce(code, "", "topic x")
+		assert.True(t, listed[code] || err.Class == failure.Transient, "code", code, "is not listed, and", err.Class)
 	}
 }
 

@@ -137,9 +137,8 @@ func TestATokenThatIsRefusedIsReplaced(t *testing.T) {
 	err := connect(t, l)
 	class, _ := failure.ClassOf(err)
 	assert.True(t, class == failure.Halted && strings.Contains(err.Error(), "invalid_token"), "class", class, err)
-	if err := connect(t, l); err != nil || a.issued.Load() != 2 {
-		t.Errorf("%d tokens, %v", a.issued.Load(), err)
-	}
+	err = connect(t, l)
+	assert.True(t, err == nil && a.issued.Load() == 2, a.issued.Load(), "tokens", err)
 }
 
 func TestFailuresOfTheTokenEndpoint(t *testing.T) {

@@ -145,13 +145,11 @@ func TestALongWriteChecksTheLeaseInBetween(t *testing.T) {
 	near, _ := pair(t)
 	l, c := newLease()
 	p := &pausing{Conn: near, clock: c}
-	if n, err := l.Conn(p).Write(make([]byte, large)); n > 64<<10 || len(p.written) != 1 || !errors.Is(err, lease.ErrExpired) {
-		t.Errorf("the write returns %d, %v, after writes of %v", n, err, p.written)
-	}
+	n, err := l.Conn(p).Write(make([]byte, large))
+	assert.True(t, n <= 64<<10 && len(p.written) == 1 && errors.Is(err, lease.ErrExpired), "the write returns", n, err, "after writes of", p.written)
 	l.Renew(c.Now())
-	if n, err := l.Conn(p).Write(make([]byte, 64<<10-1)); n != 64<<10-1 || len(p.written) != 2 || err != nil {
-		t.Errorf("the write of a datagram returns %d, %v, after writes of %v", n, err, p.written)
-	}
+	n, err = l.Conn(p).Write(make([]byte, 64<<10-1))
+	assert.True(t, n == 64<<10-1 && len(p.written) == 2 && err == nil, "the write of a datagram returns", n, err, "after writes of", p.written)
 }
 
 func TestAConnectionClosedWithoutALeaseIsReset(t *testing.T) {

@@ -80,9 +80,8 @@ func TestALeaseIsValidForATermFromItsLastRenewal(t *testing.T) {
 
 func TestALeaseIsOverUntilItIsRenewed(t *testing.T) {
 	t.Parallel()
-	if l := lease.New(term, leasetest.NewClock()); l.Left() != 0 || l.Check() == nil {
-		t.Errorf("%v is left", l.Left())
-	}
+	l := lease.New(term, leasetest.NewClock())
+	assert.True(t, l.Left() == 0 && l.Check() != nil, l.Left(), "is left")
 }
 
 // Whatever happens, a lease is valid at most for a term from the beginning of the last
@@ -250,9 +249,7 @@ func (c bubbleClock) AfterFunc(d time.Duration, f func()) func() bool {
 func TestANilLeaseNeverEnds(t *testing.T) {
 	t.Parallel()
 	var l *lease.Lease
-	if l.Left() <= 100*365*24*time.Hour || l.Check() != nil {
-		t.Errorf("%v is left", l.Left())
-	}
+	assert.True(t, l.Left() > 100*365*24*time.Hour && l.Check() == nil, l.Left(), "is left")
 	ctx, release := l.Context(t.Context())
 	if release(); ctx != t.Context() {
 		t.Error("its context is another one")

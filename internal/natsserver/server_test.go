@@ -302,9 +302,7 @@ func TestClientsHaveTheRightsOfAMember(t *testing.T) {
 		})
 	}
 	info := require.Value(os.Stat(socket(r.members[0].config.NATS.Embedded)))(t)
-	if info.Mode().Perm() != 0o600 {
-		t.Errorf("the socket has the mode %s", info.Mode())
-	}
+	assert.Equal(t, info.Mode().Perm(), 0o600, "the socket has the mode", info.Mode())
 }
 
 // The cluster's own code works with the rights of a member.

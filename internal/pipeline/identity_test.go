@@ -16,6 +16,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -69,9 +70,7 @@ func TestAnApplianceIsReplacedIfTwoOfItsFactsChange(t *testing.T) {
 			}
 			_, known, err := storedIdentity(t.Context(), store, identitySource("hq"))
 			require.NoError(t, err)
-			if (known.Replaced != nil) != test.replaced || strings.Contains(log.String(), renamedMessage) != test.warned {
-				t.Errorf("replaced: %+v, want %v; want a warning: %v\n%s", known.Replaced, test.replaced, test.warned, &log)
-			}
+			assert.True(t, (known.Replaced != nil) == test.replaced && strings.Contains(log.String(), renamedMessage) == test.warned, known.Replaced, test.replaced, test.warned, &log)
 		})
 	}
 }

@@ -128,9 +128,8 @@ func (p *process) judge(t *testing.T, m *member) {
 		shown = append(shown, ledger.Version{ID: v.ID, ModTime: v.ModTime, Object: string(v.JSON)})
 	}
 	await(t, "everything of "+m.name, func() bool { return p.book.Received(m.name) >= len(shown) })
-	if verdict := p.book.Judge(m.name, shown); len(verdict.Faults) > 0 || verdict.Duplicates > 0 {
-		t.Errorf("%s: %+v", m.name, verdict)
-	}
+	verdict := p.book.Judge(m.name, shown)
+	assert.True(t, len(verdict.Faults) == 0 && verdict.Duplicates <= 0, m.name, verdict)
 }
 
 // delivered returns how many events the metrics count as delivered; false: there are none.

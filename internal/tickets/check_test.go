@@ -92,9 +92,7 @@ func TestCommandsAreParsed(t *testing.T) {
 			}
 			var wrong *tickets.SyntaxError
 			require.True(t, errors.As(err, &wrong) && errors.Is(err, tickets.ErrSyntax), err, "is not a SyntaxError")
-			if wrong.Field != c.field || !strings.Contains(wrong.Problem, c.problem) {
-				t.Errorf("%q %q, want %q with %q", wrong.Field, wrong.Problem, c.field, c.problem)
-			}
+			assert.True(t, wrong.Field == c.field && strings.Contains(wrong.Problem, c.problem), wrong.Field, wrong.Problem, c.field, c.problem)
 		})
 	}
 }

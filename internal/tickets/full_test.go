@@ -48,9 +48,8 @@ func TestAWriterReportsThatTheJournalHasNoSpaceForItsAnswers(t *testing.T) {
 		stats := require.Value(store.Stats(t.Context()))(t)
 		s := w.Status()
 		assert.True(t, s.State == sinks.StateRetrying && strings.Contains(s.Error, "the journal is full"), "the writer", s)
-		if done := int(stats.Commands.Done); done < 10 || done == commands || int(patches.Load()) != done {
-			t.Errorf("%d of %d commands were carried out, with %d requests", done, commands, patches.Load())
-		}
+		done := int(stats.Commands.Done)
+		assert.True(t, done >= 10 && done != commands && int(patches.Load()) == done, done, commands, "commands were carried out, with", patches.Load(), "requests")
 		assert.True(t, stats.Bytes <= 80<<10, "the journal holds", stats.Bytes, "bytes")
 		for range 20 { // the sink catches up
 			stats := require.Value(store.Stats(t.Context()))(t)

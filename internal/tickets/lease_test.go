@@ -105,9 +105,8 @@ func TestNoTicketIsWrittenWithoutALease(t *testing.T) {
 				status := w.Status()
 				assert.True(t, status.State == sinks.StateRetrying && status.Error == lease.ErrExpired.Error() && pause == time.Second, status.State, status.Error, pause)
 				server.CloseClientConnections() // it has read what arrived
-				if got := states(t, store); got != "pending" || whole.Load() > 0 {
-					t.Fatalf("the command is %s, and %d changes arrived", got, whole.Load())
-				}
+				got := states(t, store)
+				require.True(t, got == "pending" && whole.Load() <= 0, "the command", got, whole.Load(), "changes arrived")
 				l.Renew(clock.Now())
 				client.patch = nil
 				for range 3 { // a connection may be closed

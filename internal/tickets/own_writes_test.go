@@ -182,9 +182,7 @@ func TestVersionsThatShowOwnWrites(t *testing.T) {
 			e := &OwnWrites{writes: make(map[int64]ownWrite)}
 			c.history(e)
 			check := func(by string, e *OwnWrites, last []byte) {
-				if got := e.IsOwnWrite(c.seen, c.last.ModTime, last); got != c.want {
-					t.Errorf("the version is an own write: %t, want %t %s; %+v", got, c.want, by, e.writes)
-				}
+				assert.Equal(t, e.IsOwnWrite(c.seen, c.last.ModTime, last), c.want, "the version is an own write", by, e.writes)
 			}
 			check("now", e, c.last.Tracked)
 			check("if an earlier release delivered the last version", e, transform.FirstTracked(c.last.Tracked))
@@ -199,9 +197,7 @@ func TestWritesOfAnEarlierReleaseAreKnown(t *testing.T) {
 	const chain = `[{"since":5,"mod_time":6,"fields":{"assignee":"bridge"}},{"since":6,"fields":{"status":"closed"},"raise_by":100}]`
 	e, err := LoadOwnWrites(t.Context(), storedWrites{{Key: "7", Value: []byte(chain)}, {Key: "8", Value: []byte("null")}}, "hq")
 	require.NoError(t, err)
-	if !e.IsOwnWrite(versionOf(t, 7, "bridge", "closed"), 5, versionOf(t, 5, "", "new").Tracked) {
-		t.Errorf("a version is not known as an own write: %+v", e.writes)
-	}
+	assert.True(t, e.IsOwnWrite(versionOf(t, 7, "bridge", "closed"), 5, versionOf(t, 5, "", "new").Tracked), "a version is not known as an own write", e.writes)
 }
 
 func TestALinkMayChangeTheURLOfTheTicket(t *testing.T) {

@@ -142,9 +142,7 @@ func TestEventIsOneLine(t *testing.T) {
 			var out bytes.Buffer
 			send(t, open(t, file.Options{Path: "-", Out: &out}), e, e)
 			line, rest, _ := strings.Cut(out.String(), "\n")
-			if rest != line+"\n" {
-				t.Fatalf("not two lines: %q", out.String())
-			}
+			require.Equal(t, rest, line+"\n", out.String())
 			_, data, _ := strings.Cut(line, `"data":`)
 			assert.Equal(t, data, test.want+"}", "data", test.want)
 			assert.True(t, json.Valid([]byte(line)), "not JSON", line)
@@ -226,9 +224,8 @@ func TestRotation(t *testing.T) {
 		got, err := read(path)
 		assert.True(t, err == nil && len(got) == 8 && got[0].ID() == events[12].ID && got[7].ID() == events[19].ID, len(got), "events", err)
 		for _, name := range names(path) {
-			if info, _ := os.Stat(filepath.Join(filepath.Dir(path), name)); info.Size() > 3*size+size/2 {
-				t.Errorf("%s has %d bytes", name, info.Size())
-			}
+			info, _ := os.Stat(filepath.Join(filepath.Dir(path), name))
+			assert.True(t, info.Size() <= 3*size+size/2, name, "has", info.Size(), "bytes")
 		}
 	})
 	t.Run("a file that is exactly full is not rotated", func(t *testing.T) {
@@ -362,9 +359,7 @@ func TestOpenTruncatesTornLines(t *testing.T) {
 			var log bytes.Buffer
 			send(t, open(t, file.Options{Path: path, Log: slog.New(slog.NewTextHandler(&log, nil))}), events[2])
 			cut := len(test.content) - len(test.left)
-			if logged := strings.Contains(log.String(), fmt.Sprintf("bytes=%d\n", cut)); logged != (cut > 0) {
-				t.Errorf("%d bytes were cut off, and the log says %q", cut, log.String())
-			}
+			assert.Equal(t, strings.Contains(log.String(), fmt.Sprintf("bytes=%d\n", cut)), (cut > 0), cut, "bytes were cut off, and the log says", log.String())
 			got, _ := os.ReadFile(path)
 			assert.Equal(t, string(got), test.left+string(events[2].Structured())+"\n", "the file holds")
 		})
@@ -412,9 +407,7 @@ func TestNewFileMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	send(t, open(t, file.Options{Path: path}), sinktest.Events(1, 1, 0)...)
 	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm()&^0o640 != 0 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
+	assert.True(t, err == nil && info.Mode().Perm()&^0o640 == 0, "mode", info.Mode(), err)
 }
 
 func TestCheck(t *testing.T) {

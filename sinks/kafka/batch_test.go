@@ -79,9 +79,7 @@ func TestRecordBatchContents(t *testing.T) {
 					for len(left) > 0 {
 						batch, taken := e.encode(events, left)
 						size := len(batch) - sizeSize
-						if oversize := size > e.maxBytes; oversize != (taken == 0) {
-							t.Fatalf("a batch of %d bytes with %d events, want at most %d bytes", size, taken, e.maxBytes)
-						}
+						require.Equal(t, size > e.maxBytes, (taken == 0), "a batch of", size, "bytes with", taken, "events", e.maxBytes, "bytes")
 						if taken == 0 {
 							left = left[1:]
 							continue
@@ -125,9 +123,8 @@ func drawEvents(t *rapid.T) []transform.Event {
 
 func checkRecord(t rapid.TB, at int64, r kmsg.Record, e transform.Event, mode transform.Mode, now time.Time) {
 	t.Helper()
-	if want := cmp.Or(e.RecordedTime, e.Time); at != want.UnixMilli() && !(want.IsZero() && at >= now.UnixMilli()) {
-		t.Fatalf("event %q: time %d, not %d", e.ID, at, want.UnixMilli())
-	}
+	want := cmp.Or(e.RecordedTime, e.Time)
+	require.True(t, at == want.UnixMilli() || want.IsZero() && at >= now.UnixMilli(), "event", e.ID, "time", at, want.UnixMilli())
 	require.True(t, string(r.Key) == e.PartitionKey && (r.Key == nil) == (e.PartitionKey == ""), "event", e.ID, "key", string(r.Key))
 	value, headers := e.Structured(), []kmsg.Header{{Key: "content-type", Value: []byte(transform.ContentTypeStructured)}}
 	if mode == transform.Binary {

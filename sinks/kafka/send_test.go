@@ -92,12 +92,9 @@ func TestRecordPartitionAndTimestamp(t *testing.T) {
 		byKey[e.PartitionKey] = e
 	}
 	for _, r := range records {
-		if want := partitioner.Partition(r, 3); int(r.Partition) != want {
-			t.Errorf("key %s lies in partition %d, not %d", r.Key, r.Partition, want)
-		}
-		if want := byKey[string(r.Key)].RecordedTime; !r.Timestamp.Equal(want) {
-			t.Errorf("key %s has the time %v, not %v", r.Key, r.Timestamp, want)
-		}
+		assert.Equal(t, int(r.Partition), partitioner.Partition(r, 3), "key", string(r.Key), "lies in partition", r.Partition)
+		want := byKey[string(r.Key)].RecordedTime
+		assert.True(t, r.Timestamp.Equal(want), "key", string(r.Key), "has the time", r.Timestamp, want)
 	}
 }
 
@@ -172,9 +169,7 @@ func TestSASL(t *testing.T) {
 			}
 			s := open(t, Options{Brokers: c.ListenAddrs()[:1], Topic: "x", CreateTopic: &CreateTopic{}, SASL: &kafkaconn.SASL{Mechanism: "plain", Username: "ana", Password: password}})
 			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-			if err == nil || !strings.Contains(err.Error(), password) || !strings.Contains(err.Error(), "<[redacted]>") || strings.Contains(err.Error(), "<"+password) {
-				t.Error(err)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), password) && strings.Contains(err.Error(), "<[redacted]>") && !strings.Contains(err.Error(), "<"+password), err)
 		})
 	}
 	t.Run("a password that SASLprep forbids is reported but not quoted", func(t *testing.T) {
@@ -216,9 +211,7 @@ func TestMissingTopic(t *testing.T) {
 			c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.InvalidReplicationFactor, Count: -1})
 			each := failures(t, open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", CreateTopic: create}), sinktest.Awkward())
 			for i, e := range sinktest.Awkward() {
-				if failed := each[i] != nil; failed != (e.Stream() == transform.StreamAudit) {
-					t.Errorf("event %s of %s: %v", e.ID, e.Stream(), each[i])
-				}
+				assert.Equal(t, each[i] != nil, (e.Stream() == transform.StreamAudit), "event", e.ID, e.Stream(), each)
 			}
 		})
 	}
@@ -319,9 +312,7 @@ func TestRejectedEventIsFound(t *testing.T) {
 			want := []string{}
 			for i, e := range events {
 				class, _ := failure.ClassOf(each[i])
-				if bad[e.ID] != (each[i] != nil) || bad[e.ID] && (class != failure.Rejected || !strings.Contains(each[i].Error(), "max.message.bytes")) {
-					t.Errorf("event %d: class %s: %v", i, class, each[i])
-				}
+				assert.True(t, bad[e.ID] == (each[i] != nil) && (!bad[e.ID] || class == failure.Rejected && strings.Contains(each[i].Error(), "max.message.bytes")), i, class, each[i])
 				if !bad[e.ID] {
 					want = append(want, e.ID)
 				}

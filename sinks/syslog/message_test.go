@@ -104,9 +104,7 @@ func FuzzMessage(f *testing.F) {
 		}
 		assert.Equal(t, len(*got.StructuredData), 1, "structured data")
 		assert.Equal(t, len(data), 3)
-		if *got.Message != string(e.Structured()) || !utf8.Valid(text) {
-			t.Errorf("the message is %q, not %q", *got.Message, e.Structured())
-		}
+		assert.True(t, *got.Message == string(e.Structured()) && utf8.Valid(text), "the message", *got.Message, string(e.Structured()))
 		when := e.When()
 		assert.True(t, got.Timestamp == nil || got.Timestamp.Equal(when), "the time", got.Timestamp, when)
 	})

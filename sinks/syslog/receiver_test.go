@@ -205,9 +205,7 @@ func (r *receiver) await(what string, enough func(messages []received) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for !enough(r.messages) {
-		if time.Since(begun) > 9*time.Second {
-			r.t.Fatalf("%s did not arrive; %d messages did", what, len(r.messages))
-		}
+		require.True(r.t, time.Since(begun) <= 9*time.Second, what, "did not arrive", len(r.messages), "messages did")
 		r.arrived.Wait()
 	}
 }

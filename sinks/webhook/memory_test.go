@@ -170,9 +170,8 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 			send(7, i+1)
 			send(100+i, 0) // which forgets what is old
 		}
-		if n := len(o.tickets); n != 5 || slices.Contains(o.received[2:], "find 7") {
-			t.Errorf("%d tickets are open, want 5; asked %q", n, o.received)
-		}
+		n := len(o.tickets)
+		assert.True(t, n == 5 && !slices.Contains(o.received[2:], "find 7"), n, "tickets are open, want 5; asked", o.received)
 	})
 	t.Run("without a memory it begins over each time", func(t *testing.T) {
 		o, url := startOffice(t)
@@ -224,9 +223,8 @@ func TestAPresetFinishesBeforeAnEventIsDelivered(t *testing.T) {
 	t.Run("after the last answer, or without any where nothing is sent", func(t *testing.T) {
 		o, done, _, memory, sink := start(t, nil)
 		require.NoError(t, sink.Send(t.Context(), []transform.Event{odd, even}))
-		if want := []string{"ticket T1", ""}; !slices.Equal(*done, want) || len(o.received) != 2 {
-			t.Errorf("finished %q, asked %q", *done, o.received)
-		}
+		want := []string{"ticket T1", ""}
+		assert.True(t, slices.Equal(*done, want) && len(o.received) == 2, "finished", *done, "asked", o.received)
 		known, err := memory.Store.RecallSink(t.Context(), memory.Sink, []string{webhook.DetectionKey(odd), webhook.DetectionKey(even)})
 		assert.True(t, err == nil && string(known[0]) == "done" && string(known[1]) == "done", known, err)
 	})

@@ -66,9 +66,8 @@ func TestATokenAuthorizesEveryRequest(t *testing.T) {
 			test.options.URL, test.options.OAuth = guard(t, tokens, &requests), client(tokens.URL)
 			s := open(t, test.options)
 			require.NoError(t, s.Send(t.Context(), sinktest.Events(40, 40, 0)))
-			if issued, refused := tokens.Counts(); issued != 1 || refused != 0 || requests.Load() != test.want {
-				t.Errorf("%d tokens, %d refusals, %d requests", issued, refused, requests.Load())
-			}
+			issued, refused := tokens.Counts()
+			assert.True(t, issued == 1 && refused == 0 && requests.Load() == test.want, issued, "tokens", refused, "refusals", requests.Load(), "requests")
 		})
 	}
 }
@@ -138,9 +137,7 @@ func TestATokenThatIsRefusedIsReplacedOnce(t *testing.T) {
 			class, _ := failure.ClassOf(err)
 			assert.True(t, (err == nil) == (test.class == "") && (err == nil || class == test.class), "class", class, err)
 			issued, _ := tokens.Counts()
-			if requests.Load() != test.requests || issued != 2 || body != "["+string(events[0].Structured())+"]" {
-				t.Errorf("%d requests, %d tokens, the last body %s", requests.Load(), issued, body)
-			}
+			assert.True(t, requests.Load() == test.requests && issued == 2 && body == "["+string(events[0].Structured())+"]", requests.Load(), issued, body)
 		})
 	}
 }

@@ -263,9 +263,7 @@ func TestRequests(t *testing.T) {
 			if method == "" {
 				method = "POST"
 			}
-			if r.Method != method || r.RequestURI != "/a%2Fb?c=d" || "http://"+r.Host != server.URL {
-				t.Errorf("%s %s at %s", r.Method, r.RequestURI, r.Host)
-			}
+			assert.True(t, r.Method == method && r.RequestURI == "/a%2Fb?c=d" && "http://"+r.Host == server.URL, r.Method, r.RequestURI, r.Host)
 			assert.Equal(t, bodies[0], test.body, "body")
 			assert.Equal(t, r.ContentLength, int64(len(test.body)), "content length")
 			for name, want := range test.header {

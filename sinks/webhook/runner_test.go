@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -136,9 +135,7 @@ func TestALargeBatchIsHalvedUntilItFits(t *testing.T) {
 			w.limit = limit
 			o := webhook.Options{URL: w.url, Mode: transform.Batch, Concurrency: concurrency}
 			dead, _ := deliver(t, o, checkpoint.Batch{MaxEvents: 500, MaxBytes: 4 << 20}, events)
-			if len(dead) != 1 || dead[0] != events[100].ID {
-				t.Errorf("dead: %s", strings.Join(dead, ", "))
-			}
+			assert.True(t, len(dead) == 1 && dead[0] == events[100].ID, "dead", dead)
 			_, _, taken := w.counts()
 			require.Equal(t, len(taken), 200, "events taken")
 			last := map[string]int{}

@@ -86,9 +86,8 @@ func TestAReceiverThatKnowsOneOfTheSecretsAccepts(t *testing.T) {
 				v := startVerifier(t, secret)
 				o := test.options
 				o.URL, o.SignSecrets = v.url, []string{oldSecret, newSecret + "\n"}
-				if err := open(t, o).Send(t.Context(), sinktest.Awkward()); err != nil || v.taken != test.requests || v.wrong != nil {
-					t.Errorf("%d requests taken, want %d; %v, %v", v.taken, test.requests, err, v.wrong)
-				}
+				err := open(t, o).Send(t.Context(), sinktest.Awkward())
+				assert.True(t, err == nil && v.taken == test.requests && v.wrong == nil, v.taken, "requests taken, want", test.requests, err, v.wrong)
 			})
 		}
 	}
@@ -122,9 +121,7 @@ func TestTheIDOfAMessageIsThatOfItsEvents(t *testing.T) {
 				}
 				first := v.ids[0]
 				for _, id := range v.ids {
-					if id != first {
-						t.Errorf("the ids of three attempts: %v", v.ids)
-					}
+					assert.Equal(t, id, first, "the ids of three attempts", v.ids)
 				}
 				assert.True(t, len(v.ids) == 3 && strings.HasPrefix(first, "msg_") && !strings.Contains(first, "."), "ids", v.ids)
 				v.ids = nil

@@ -29,9 +29,7 @@ func TestTopologyQueries(t *testing.T) {
 	}
 	for _, edge := range everywhere.Edges {
 		protocols := edge.Annotations.Protocols
-		if len(protocols) == 0 || !slices.Contains(protocols[0].Protocol, "HTTP") || !slices.Equal(edge.Annotations.Appearances, []topology.Appearance{{}}) {
-			t.Fatalf("the edge is %+v", edge)
-		}
+		require.True(t, len(protocols) != 0 && slices.Contains(protocols[0].Protocol, "HTTP") && slices.Equal(edge.Annotations.Appearances, []topology.Appearance{{}}), "the edge", edge)
 	}
 	client := everywhere.Edges[0].From
 

@@ -90,9 +90,7 @@ func (c *caller) check(r *http.Request, resp *http.Response, body []byte) {
 	if !ok || o == nil || !reflect.ValueOf(c.appliance.Hazards()).IsZero() {
 		return
 	}
-	if err := o.CheckResponse(resp.StatusCode, resp.Header, body); err != nil {
-		c.t.Errorf("%s is answered with %d, and %v: %.300s", o.Name, resp.StatusCode, err, body)
-	}
+	assert.NoError(c.t, o.CheckResponse(resp.StatusCode, resp.Header, body), o.Name, "is answered with", resp.StatusCode, string(body))
 	if resp.StatusCode < http.StatusBadRequest {
 		tested.Store(o.Name, true)
 	}

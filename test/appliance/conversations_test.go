@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -47,9 +48,7 @@ func converse(c *caller, text string) {
 		first, rest, _ := strings.Cut(line, " ")
 		switch {
 		case first == "" && rest != "":
-			if problem := got.differs(c.t, strings.TrimSpace(rest)); problem != "" {
-				c.t.Errorf("%s\n%s\nis answered with %s %s", request, problem, got.header.Get("Location"), got.body)
-			}
+			assert.Equal(c.t, got.differs(c.t, strings.TrimSpace(rest)), "", request, "is answered with", got.header.Get("Location"), got.body)
 		case first == "" || first == "#":
 		case first == "user":
 			name, roles, _ := strings.Cut(rest, " ")

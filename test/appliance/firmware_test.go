@@ -132,9 +132,7 @@ func TestFirmware(t *testing.T) {
 	if text := changes[1]; strings.Contains(strings.Join(changes, ""), "secret") || !strings.Contains(text, `"ada"`) || !strings.Contains(text, "Started the upgrade to firmware 26.4.0.7") {
 		t.Errorf("the audit log has %s", strings.Join(changes, "\n"))
 	}
-	if !strings.Contains(changes[0], "Replaced firmware 26.3.0.1234 by 26.4.0.7") {
-		t.Errorf("the audit log has %s", strings.Join(changes, "\n"))
-	}
+	assert.Contains(t, changes[0], "Replaced firmware 26.3.0.1234 by 26.4.0.7", "the audit log", changes)
 }
 
 func TestAnUpgradeFromOldFirmware(t *testing.T) {

@@ -170,9 +170,7 @@ func TestGeneratedDetections(t *testing.T) {
 		if v.EndTime == 0 {
 			ongoing++
 		}
-		if !(v.StartTime <= v.UpdateTime && v.UpdateTime <= v.ModTime && v.CreateTime <= v.ModTime) {
-			t.Errorf("the times of %d are out of order: %+v", v.ID, v)
-		}
+		assert.True(t, v.StartTime <= v.UpdateTime && v.UpdateTime <= v.ModTime && v.CreateTime <= v.ModTime, "the times of", v.ID, "are out of order", v)
 	}
 	average := bytesOfAll / n
 	assert.True(t, average >= size*8/10 && average <= size*12/10, "a detection", average, "bytes")

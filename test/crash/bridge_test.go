@@ -79,8 +79,6 @@ func (b *bridge) kill(t *testing.T, diskFull bool) {
 func (b *bridge) terminate(t *testing.T) {
 	t.Helper()
 	require.NoError(t, b.command.Process.Signal(syscall.SIGTERM))
-	if err := b.command.Wait(); err != nil {
-		t.Fatalf("the bridge stopped with %v\n%s", err, b.output)
-	}
+	require.NoError(t, b.command.Wait(), "the bridge stopped with", b.output)
 	assert.True(t, !b.output.has("panic") && !b.output.has("DATA RACE"), "the bridge wrote", b.output)
 }

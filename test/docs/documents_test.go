@@ -101,9 +101,7 @@ func TestEveryMakeTargetExists(t *testing.T) {
 	for _, d := range read(t) {
 		for _, call := range append(d.Commands("make"), d.Mentions("make")...) {
 			for _, word := range call {
-				if !strings.Contains(word, "=") && !slices.Contains(targets, word) {
-					t.Errorf("%s: make %s: the Makefile has no target %s", d.Path, strings.Join(call, " "), word)
-				}
+				assert.True(t, strings.Contains(word, "=") || slices.Contains(targets, word), d.Path, "make", call, "the Makefile has no target", word)
 			}
 		}
 	}

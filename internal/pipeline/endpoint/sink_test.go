@@ -32,12 +32,9 @@ func TestPrepareRedactsBeforeItEncodes(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			prepare := require.Value(endpoint.Prepare(test.sink, "1.2.3"))(t)
 			got := require.Value(prepare(e))(t)
-			if text := string(got.Payload()); !strings.Contains(text, test.with) || strings.Contains(text, test.without) {
-				t.Errorf("%s: %s", got.ContentType(), text)
-			}
-			if strings.Contains(test.without, "Port") == strings.Contains(string(got.Structured()), "Port scan") {
-				t.Errorf("structured: %s", got.Structured())
-			}
+			text := string(got.Payload())
+			assert.True(t, strings.Contains(text, test.with) && !strings.Contains(text, test.without), got.ContentType(), text)
+			assert.True(t, strings.Contains(test.without, "Port") != strings.Contains(string(got.Structured()), "Port scan"), "structured", string(got.Structured()))
 			assert.Equal(t, got.ID, e.ID, "id")
 			assert.Equal(t, got.PartitionKey, e.PartitionKey, "key")
 		})
@@ -68,9 +65,8 @@ func TestDocumentsThatAreMadeAtTheSameTime(t *testing.T) {
 			}
 			for _, e := range made {
 				var document struct{ Event struct{ ID string } }
-				if err := json.Unmarshal(e.Payload(), &document); err != nil || document.Event.ID != e.ID {
-					t.Errorf("%v: the document of %s is %s", err, e.ID, e.Payload())
-				}
+				err := json.Unmarshal(e.Payload(), &document)
+				assert.True(t, err == nil && document.Event.ID == e.ID, err, "the document of", e.ID, string(e.Payload()))
 			}
 		})
 	}

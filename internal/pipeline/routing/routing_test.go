@@ -112,9 +112,8 @@ func TestRun(t *testing.T) {
 		{"all lines", "  events: [{fixture: heartbeat}]\n  output: {siem: {lines: ['" + heartbeat + "']}}"},
 	} {
 		t.Run(test.name+" pass", func(t *testing.T) {
-			if failures, err := run(t, r, test.text); err != nil || failures != nil {
-				t.Errorf("%v\n%s", err, strings.Join(failures, "\n"))
-			}
+			failures, err := run(t, r, test.text)
+			assert.True(t, err == nil && failures == nil, err, failures)
 		})
 	}
 	for _, test := range []struct{ name, text, want string }{

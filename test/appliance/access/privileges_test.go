@@ -35,9 +35,8 @@ func allowed(o *openapi.Operation, roles map[string]string) (bool, string) {
 func TestEveryOperationRequiresItsPrivileges(t *testing.T) {
 	description := require.Value(openapi.Load("service"))(t)
 	for _, o := range description.Operations {
-		if ok, reason := allowed(o, o.Privileges); !ok {
-			t.Errorf("%s with all that it requires: %s", o.Name, reason)
-		}
+		ok, reason := allowed(o, o.Privileges)
+		assert.True(t, ok, o.Name, "with all that it requires", reason)
 		for privilege, level := range o.Privileges {
 			at := slices.Index(levels[privilege], level)
 			if at < 0 {
@@ -46,17 +45,15 @@ func TestEveryOperationRequiresItsPrivileges(t *testing.T) {
 			}
 			above := maps.Clone(o.Privileges)
 			above[privilege] = levels[privilege][len(levels[privilege])-1]
-			if ok, reason := allowed(o, above); !ok {
-				t.Errorf("%s with a higher level: %s", o.Name, reason)
-			}
+			ok, reason := allowed(o, above)
+			assert.True(t, ok, o.Name, "with a higher level", reason)
 			below := maps.Clone(o.Privileges)
 			delete(below, privilege)
 			if at > 0 {
 				below[privilege] = levels[privilege][at-1]
 			}
-			if ok, reason := allowed(o, below); ok || !strings.Contains(reason, "the user ada lacks the privilege "+privilege+": "+level) {
-				t.Errorf("%s with %v: %s", o.Name, below, reason)
-			}
+			ok, reason = allowed(o, below)
+			assert.True(t, !ok && strings.Contains(reason, "the user ada lacks the privilege "+privilege+": "+level), o.Name, below, reason)
 		}
 	}
 }

@@ -18,9 +18,7 @@ func TestPopulation(t *testing.T) {
 		addresses[d.Fields["ipaddr4"]] = id
 		parent, ok := d.Fields["parent_id"].(int64)
 		assert.True(t, !ok || p.Has(parent), "the device", id, "is behind", parent, "which does not exist")
-		if d.Discovered > d.LastSeen || d.LastSeen > now || d.Fields["user_mod_time"].(int64) > now {
-			t.Errorf("the device %d has the times %v", id, d.Fields)
-		}
+		assert.True(t, d.Discovered <= d.LastSeen && d.LastSeen <= now && d.Fields["user_mod_time"].(int64) <= now, "the device", id, "has the times", d.Fields)
 	}
 	for name, id := range map[string]int64{"0": 0, "a negative id": -5, "an id after the last": 501, "a sensor that is not": 1<<32 + 1} {
 		assert.True(t, !p.Has(id) && p.Get(id, now) == nil, "there is a device for", name)
