@@ -84,9 +84,8 @@ tickets: {enabled: true, webhooks: {generic: [{name: tracker}]}}
 	text = bytes.Replace(text, []byte(`"127.0.0.1:0"`), []byte(`"127.0.0.1:0", token: `+operatorToken), 1)
 	require.NoError(t, os.WriteFile(config, text, 0o600))
 	b := &operatedBridge{t: t, bridge: runBridge(t, buildBridge(t), config)}
-	if b.client, err = admin.NewClient(b.admin, operatorToken); err != nil {
-		t.Fatal(err)
-	}
+	b.client, err = admin.NewClient(b.admin, operatorToken)
+	require.NoError(t, err)
 	eventually(t, time.Minute, func() error {
 		status, err := b.client.Status(t.Context())
 		if err == nil && (status.Sinks[0].DeadLetters < 5 || status.Sinks[1].LagEvents > 0) {
@@ -100,9 +99,8 @@ tickets: {enabled: true, webhooks: {generic: [{name: tracker}]}}
 	var page struct {
 		DeadLetters []struct{ Key string } `json:"dead_letters"`
 	}
-	if err := json.Unmarshal(b.send(http.MethodGet, "/api/v1/sinks/soc/dead", ""), &page); err != nil || len(page.DeadLetters) == 0 {
-		t.Fatalf("no dead letters (%v)", err)
-	}
+	err = json.Unmarshal(b.send(http.MethodGet, "/api/v1/sinks/soc/dead", ""), &page)
+	require.True(t, err == nil && len(page.DeadLetters) != 0, "no dead letters", err)
 	b.example = map[string]string{"sink": "soc", "appliance": "hq", "stream": "detections", "key": page.DeadLetters[0].Key}
 	return b
 }
@@ -118,9 +116,7 @@ func (b *operatedBridge) send(method, path, body string) []byte {
 	require.NoError(b.t, err)
 	defer answer.Body.Close()
 	content, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode >= http.StatusBadRequest {
-		b.t.Fatalf("%s %s: %s %s (%v)", method, path, answer.Status, content, err)
-	}
+	require.True(b.t, err == nil && answer.StatusCode < http.StatusBadRequest, method, path, answer.Status, string(content), err)
 	return content
 }
 

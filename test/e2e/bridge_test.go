@@ -32,9 +32,8 @@ import (
 func buildBridge(t testing.TB) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), "ndrbridge")
-	if text, err := exec.Command("go", "build", "-o", program, "ndrbridge/cmd/ndrbridge").CombinedOutput(); err != nil {
-		t.Fatalf("build the bridge: %v\n%s", err, text)
-	}
+	text, err := exec.Command("go", "build", "-o", program, "ndrbridge/cmd/ndrbridge").CombinedOutput()
+	require.NoError(t, err, "build the bridge", string(text))
 	return program
 }
 
@@ -228,9 +227,7 @@ func judge(t testing.TB, shown []ledger.Version, arrived [][]byte) (repeated int
 	book := ledger.New()
 	for _, body := range arrived {
 		e, err := transform.Parse(body)
-		if err != nil {
-			t.Fatalf("%v: %q", err, body)
-		}
+		require.NoError(t, err, string(body))
 		book.Receive(sink, e)
 	}
 	for _, fault := range book.Judge(sink, shown).Faults {

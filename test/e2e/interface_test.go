@@ -21,6 +21,7 @@ import (
 	"ndrbridge/test/appliance"
 	"ndrbridge/test/appliance/explorer"
 	"ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/require"
 )
@@ -69,9 +70,8 @@ func TestStandInIsAsDescribed(t *testing.T) {
 	description, err := openapi.Load("service")
 	require.NoError(t, err)
 	for _, o := range description.Operations {
-		if name := o.Method + " " + o.Path; !succeeded[name] {
-			t.Errorf("%s never succeeded", name)
-		}
+		name := o.Method + " " + o.Path
+		assert.True(t, succeeded[name], name, "never succeeded")
 	}
 }
 
@@ -88,9 +88,8 @@ type standIn struct {
 func startStandIn(t *testing.T) *standIn {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "ndrappliance")
-	if text, err := exec.Command("go", "build", "-o", program, "ndrbridge/cmd/ndrappliance").CombinedOutput(); err != nil {
-		t.Fatalf("build the stand-in appliance: %v\n%s", err, text)
-	}
+	text, err := exec.Command("go", "build", "-o", program, "ndrbridge/cmd/ndrappliance").CombinedOutput()
+	require.NoError(t, err, "build the stand-in appliance", string(text))
 	s := &standIn{t: t, process: start(t, exec.Command(program, "--listen", "127.0.0.1:0",
 		"--backlog", "100", "--audit-entries", "20", "--record-backlog", "300",
 		"--restart-time", "0", "--power-on-after", "1ns", "--job-step-time", "0"))}
@@ -117,9 +116,8 @@ func (s *standIn) send(method, path string, body []byte) (content []byte, ok boo
 	answer, err := http.DefaultClient.Do(r)
 	require.NoError(s.t, err)
 	defer answer.Body.Close()
-	if content, err = io.ReadAll(answer.Body); err != nil {
-		s.t.Fatal(err)
-	}
+	content, err = io.ReadAll(answer.Body)
+	require.NoError(s.t, err)
 	return content, answer.StatusCode < http.StatusMultipleChoices
 }
 
@@ -127,9 +125,7 @@ func (s *standIn) send(method, path string, body []byte) (content []byte, ok boo
 func (s *standIn) fetch(path string) []byte {
 	s.t.Helper()
 	content, ok := s.send(http.MethodGet, path, nil)
-	if !ok {
-		s.t.Fatalf("GET %s: %s", path, content)
-	}
+	require.True(s.t, ok, "GET", path, string(content))
 	return content
 }
 
@@ -179,9 +175,8 @@ func (s *standIn) addBody(document any, path, method, mediaType string, example 
 	s.t.Helper()
 	for _, name := range []string{"paths", path, method, "requestBody", "content", mediaType} {
 		var ok bool
-		if document, ok = document.(map[string]any)[name]; !ok {
-			s.t.Fatalf("%s %s has no body of the type %s", method, path, mediaType)
-		}
+		document, ok = document.(map[string]any)[name]
+		require.True(s.t, ok, method, path, "has no body of the type", mediaType)
 	}
 	delete(document.(map[string]any), "examples") // excludes an example
 	document.(map[string]any)["example"] = example
@@ -192,9 +187,8 @@ func (s *standIn) cursor() string {
 	s.t.Helper()
 	var found struct{ Cursor string }
 	page, _ := s.send(http.MethodPost, openapi.Root+"/records/search", []byte(`{"from": "-25h", "limit": 1, "context_ttl": "1h"}`))
-	if err := json.Unmarshal(page, &found); err != nil || found.Cursor == "" {
-		s.t.Fatalf("no cursor in %s: %v", page, err)
-	}
+	err := json.Unmarshal(page, &found)
+	require.True(s.t, err == nil && found.Cursor != "", "no cursor in", string(page), err)
 	return found.Cursor
 }
 
@@ -333,7 +327,5 @@ func addSuccesses(t *testing.T, succeeded map[string]bool, report string) {
 			}
 		}
 	}
-	if len(succeeded) == 0 {
-		t.Fatalf("the report lists no success: %.500s", text)
-	}
+	require.True(t, len(succeeded) != 0, "the report lists no success", string(text))
 }

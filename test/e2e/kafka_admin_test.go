@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/test/require"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -87,9 +89,7 @@ func (c *kafkaCluster) bodies(t testing.TB, topic string) [][]byte {
 	t.Helper()
 	var bodies [][]byte
 	for _, r := range c.read(t, topic) {
-		if r.Payload == nil {
-			t.Fatalf("topic %s has a null value at %d/%d", topic, r.Partition, r.Offset)
-		}
+		require.True(t, r.Payload != nil, "topic", topic, "has a null value at", r.Partition, "/", r.Offset)
 		bodies = append(bodies, []byte(*r.Payload))
 	}
 	return bodies
@@ -122,9 +122,7 @@ func (c *kafkaCluster) topic(t testing.TB, name string, replicas [][]int32, sett
 	if err == nil {
 		err = kerr.ErrorForCode(response.Topics[0].ErrorCode)
 	}
-	if err != nil {
-		t.Fatalf("make topic %s: %v", topic, err)
-	}
+	require.NoError(t, err, "make topic", topic)
 	c.awaitLeaders(t, topic)
 	return topic
 }
@@ -142,9 +140,7 @@ func (c *kafkaCluster) delete(t testing.TB, topic string) {
 	if err == nil {
 		err = kerr.ErrorForCode(response.Topics[0].ErrorCode)
 	}
-	if err != nil {
-		t.Fatalf("delete topic %s: %v", topic, err)
-	}
+	require.NoError(t, err, "delete topic", topic)
 }
 
 // layout returns each partition's leader and replicas.
@@ -205,9 +201,7 @@ func (c *kafkaCluster) lead(t testing.TB, topic string, replicas [][]int32) {
 	if err == nil {
 		err = kerr.ErrorForCode(response.ErrorCode)
 	}
-	if err != nil {
-		t.Fatalf("move %s: %v", topic, err)
-	}
+	require.NoError(t, err, "move", topic)
 	eventually(t, 30*time.Second, func() error {
 		if _, err := elect.RequestWith(t.Context(), c.admin); err != nil {
 			return err

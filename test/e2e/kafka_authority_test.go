@@ -36,9 +36,8 @@ func newAuthority(t testing.TB) *authority {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
 	require.NoError(t, err)
-	if a.certificate, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
+	a.certificate, err = x509.ParseCertificate(der)
+	require.NoError(t, err)
 	writePEM(t, a.file(), pemBlock("CERTIFICATE", der))
 	return a
 }

@@ -67,9 +67,8 @@ func newKafkaCluster(t *testing.T) *kafkaCluster {
 		c.start(t)
 	}
 	var err error
-	if c.admin, err = kgo.NewClient(kgo.SeedBrokers(c.brokers...), kgo.RetryTimeout(30*time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	c.admin, err = kgo.NewClient(kgo.SeedBrokers(c.brokers...), kgo.RetryTimeout(30*time.Second))
+	require.NoError(t, err)
 	t.Cleanup(c.admin.Close)
 	c.awaitBrokers(t, max(1, len(c.nodes)))
 	return c
@@ -78,9 +77,8 @@ func newKafkaCluster(t *testing.T) *kafkaCluster {
 // need fails the test if a program is not installed.
 func need(t testing.TB, program, name string) {
 	t.Helper()
-	if _, err := exec.LookPath(program); err != nil {
-		t.Fatalf("this needs %s: %v", name, err)
-	}
+	_, err := exec.LookPath(program)
+	require.NoError(t, err, "this needs", name)
 }
 
 // start starts the cluster's brokers. The first is also the controller.

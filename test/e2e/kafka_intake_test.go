@@ -25,6 +25,8 @@ import (
 	"ndrbridge/internal/tickets"
 	"ndrbridge/internal/tickets/intake"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
 )
 
 // ticketCommands tests the Kafka ticket intake. It needs a cluster started by the tests.
@@ -88,9 +90,7 @@ func (c *kafkaCluster) produce(t *testing.T, topic, codec string, lines []string
 	p.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
 	var said bytes.Buffer
 	p.Stdout, p.Stderr = &said, &said
-	if err := p.Run(); err != nil {
-		t.Fatalf("kcat: %v\n%s", err, said.String())
-	}
+	require.NoError(t, p.Run(), "kcat", said.String())
 }
 
 // send produces n more commands of each ticket, numbered by their assignee.
@@ -172,9 +172,7 @@ func (s *commandScene) eachOnce(t *testing.T) {
 	}
 	written := s.written()
 	for _, ticket := range s.tickets {
-		if !slices.Equal(written[ticket], want) {
-			t.Errorf("%s: written are %v, not 0 to %d", ticket, written[ticket], s.produced-1)
-		}
+		assert.EqualSlices(t, written[ticket], want, ticket, "written are", s.produced-1)
 	}
 }
 
@@ -295,12 +293,9 @@ func (c *kafkaCluster) commandsThatWait(t *testing.T) {
 	})
 	before := c.members(t, topic)
 	time.Sleep(sessionTimeout + 2*time.Second)
-	if after := c.members(t, topic); len(after) != 1 || !slices.Equal(before, after) {
-		t.Errorf("the members were %v, and are %v", before, after)
-	}
-	if committed := c.committed(t, topic, topic, 1)[0]; committed != 4 {
-		t.Errorf("the offset %d is committed, and 4 waits", committed)
-	}
+	after := c.members(t, topic)
+	assert.True(t, len(after) == 1 && slices.Equal(before, after), "the members were", before, "and are", after)
+	assert.Equal(t, c.committed(t, topic, topic, 1)[0], 4, "the offset", "is committed, and 4 waits")
 	acceptor.mu.Lock()
 	acceptor.open = true
 	acceptor.mu.Unlock()
@@ -310,9 +305,7 @@ func (c *kafkaCluster) commandsThatWait(t *testing.T) {
 		}
 		return nil
 	})
-	if got := strings.Join(acceptor.numbers(), " "); got != "0 1 2 3 4 5 6 7 8 9" {
-		t.Errorf("accepted are %s", got)
-	}
+	assert.Equal(t, strings.Join(acceptor.numbers(), " "), "0 1 2 3 4 5 6 7 8 9", "accepted are")
 }
 
 // twoMembers starts two bridges in one group and waits until both receive.
@@ -340,18 +333,16 @@ func (c *kafkaCluster) stoppedMember(t *testing.T, program string) {
 	first, second, firstAgain := s.twoMembers(t, program)
 	s.send(t, "none", 40) // it stops in between
 	first.terminate(t)
-	if left := c.members(t, s.group); len(left) != 1 {
-		t.Errorf("after the end of one member of two, the group has %q", left)
-	}
+	left := c.members(t, s.group)
+	assert.Equal(t, len(left), 1, "after the end of one member of two, the group", left)
 	s.send(t, "none", 1)
 	s.awaitCommitted(t)
 	first = firstAgain() // it writes the commands that it had stored
 	s.await(t, first, second)
 	first.terminate(t)
 	second.terminate(t)
-	if left := c.members(t, s.group); len(left) != 0 {
-		t.Errorf("after the end of all members, the group has %q", left)
-	}
+	left = c.members(t, s.group)
+	assert.Equal(t, len(left), 0, "after the end of all members, the group", left)
 }
 
 func (c *kafkaCluster) killedMember(t *testing.T, program string) {
@@ -381,9 +372,8 @@ func (c *kafkaCluster) killedCoordinator(t *testing.T, program string) {
 	s.await(t, b)
 	s.awaitCommitted(t)
 	// It has another id (segmentio/kafka-go#1215), and the old one is gone once commands come.
-	if after := c.members(t, s.group); len(after) != 1 {
-		t.Errorf("the members are %q", after)
-	}
+	after := c.members(t, s.group)
+	assert.Equal(t, len(after), 1, "the members are", after)
 	killed.start()
 	c.awaitBrokers(t, len(c.nodes))
 	c.awaitLeaders(t, s.topic)

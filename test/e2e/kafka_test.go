@@ -18,6 +18,7 @@ import (
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/kafka"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/require"
 	"ndrbridge/test/sinktest"
@@ -79,9 +80,8 @@ func deliver(t *testing.T, s sinks.Sink, events []transform.Event) {
 	t.Helper()
 	eventually(t, 20*time.Second, func() error {
 		err := s.Send(t.Context(), events)
-		if class, _ := failure.ClassOf(err); err != nil && class != failure.Transient {
-			t.Fatalf("class %s: %v", class, err)
-		}
+		class, _ := failure.ClassOf(err)
+		require.True(t, err == nil || class == failure.Transient, "class", class, err)
 		if each, ok := errors.AsType[failure.EventErrors](err); ok {
 			var left []transform.Event
 			for i, err := range each {
@@ -110,9 +110,7 @@ func holds(t *testing.T, records []record, events []transform.Event, mode transf
 		data[e.Source+" "+e.ID] = strings.TrimSpace(string(e.Data()))
 	}
 	for _, r := range records {
-		if r.Payload == nil {
-			t.Fatalf("a null value at %d/%d", r.Partition, r.Offset)
-		}
+		require.True(t, r.Payload != nil, "a null value at", r.Partition, "/", r.Offset)
 		key := ""
 		if r.Key != nil {
 			key = *r.Key
@@ -123,27 +121,17 @@ func holds(t *testing.T, records []record, events []transform.Event, mode transf
 			wantType = transform.ContentTypeData
 			decoded, err = sinktest.Binary("ce_", false, r.eachHeader, []byte(*r.Payload))
 		}
-		if err != nil {
-			t.Fatalf("%v: %+v", err, r)
-		}
-		if contentType := r.header("content-type"); contentType != wantType {
-			t.Errorf("content-type %q, not %q", contentType, wantType)
-		}
+		require.NoError(t, err, r)
+		assert.Equal(t, r.header("content-type"), wantType, "content-type")
 		id := decoded.Source() + " " + decoded.ID()
-		if string(decoded.Data()) != data[id] {
-			t.Errorf("event %s holds %s, not %s", id, decoded.Data(), data[id])
-		}
+		assert.Equal(t, string(decoded.Data()), data[id], "event", id, "holds")
 		got[key] = append(got[key], stored{id, r.Partition})
 	}
 	for key, ids := range want {
 		arrived := got[key]
-		if !slices.EqualFunc(ids, arrived, func(id string, at stored) bool { return id == at.id && at.partition == arrived[0].partition }) {
-			t.Errorf("key %q: %v, not %v in one partition", key, arrived, ids)
-		}
+		assert.True(t, slices.EqualFunc(ids, arrived, func(id string, at stored) bool { return id == at.id && at.partition == arrived[0].partition }), key, arrived, ids)
 	}
-	if len(records) != len(events) {
-		t.Errorf("%d records of %d events", len(records), len(events))
-	}
+	assert.Equal(t, len(records), len(events), "records of", "events")
 }
 
 func (c *kafkaCluster) tooLarge(t *testing.T, program string) {
@@ -155,9 +143,7 @@ func (c *kafkaCluster) tooLarge(t *testing.T, program string) {
 	b := startBridge(t, program, url, c.inTheClear(topic, ", compression: none"))
 	b.awaitDrained(t, a)
 	now, err := b.sink()
-	if err != nil || now.DeadLetters != 1 {
-		t.Errorf("%d dead letters, not 1: %v", now.DeadLetters, err)
-	}
+	assert.True(t, err == nil && now.DeadLetters == 1, now.DeadLetters, "dead letters, not 1", err)
 	b.terminate(t)
 	rest := slices.DeleteFunc(ledger.VersionsOf(a, 0), func(v ledger.Version) bool { return v.ID == large.ID })
 	judge(t, rest, c.bodies(t, topic))
@@ -172,16 +158,13 @@ func (c *kafkaCluster) createTopic(t *testing.T, program string) {
 		b.awaitDrained(t, a)
 		b.terminate(t)
 		layout, err := c.layout(t, topic)
-		if err != nil || len(layout) != 5 || len(layout[0].Replicas) != 1 {
-			t.Errorf("%d partitions were requested, there are %d: %v", partitions, len(layout), err)
-		}
+		assert.True(t, err == nil && len(layout) == 5 && len(layout[0].Replicas) == 1, partitions, "partitions were requested, there are", len(layout), err)
 	}
 	a, url := startAppliance(t)
 	a.AddMany(5)
 	b := startBridge(t, program, url, c.inTheClear(c.prefix+"impossible", ", create_topic: {replication: 99}"))
-	if now := b.awaitState(t, "halted"); !strings.Contains(now.Error, "create topic") || !strings.Contains(now.Error, "create_topic") {
-		t.Errorf("refused: %s", now.Error)
-	}
+	now := b.awaitState(t, "halted")
+	assert.True(t, strings.Contains(now.Error, "create topic") && strings.Contains(now.Error, "create_topic"), "refused", now.Error)
 }
 
 func (c *kafkaCluster) waysIn(t *testing.T, program string) {
@@ -214,9 +197,8 @@ func (c *kafkaCluster) waysIn(t *testing.T, program string) {
 			a, url := startAppliance(t)
 			a.AddMany(5)
 			b := startBridge(t, program, url, c.through(way.listener, c.prefix+"any", way.keys))
-			if now := b.awaitState(t, "halted"); !strings.Contains(now.Error, way.says) {
-				t.Errorf("it says nothing of %s: %s", way.says, now.Error)
-			}
+			now := b.awaitState(t, "halted")
+			assert.Contains(t, now.Error, way.says, "it says nothing of")
 		})
 	}
 }
@@ -265,16 +247,13 @@ func (c *kafkaCluster) deletedTopic(t *testing.T, program string) {
 
 	c.delete(t, topic)
 	a.AddMany(50)
-	if now := b.awaitState(t, "halted"); !strings.Contains(now.Error, "does not exist") {
-		t.Errorf("it says %s", now.Error)
-	}
+	now := b.awaitState(t, "halted")
+	assert.Contains(t, now.Error, "does not exist", "it says")
 	c.topic(t, "deleted", nil)
 	b.awaitState(t, "running")
 	b.awaitDrained(t, a)
 	now, err := b.sink()
-	if err != nil || now.DeadLetters > 0 {
-		t.Errorf("%d dead letters: %v", now.DeadLetters, err)
-	}
+	assert.True(t, err == nil && now.DeadLetters <= 0, now.DeadLetters, "dead letters", err)
 	b.terminate(t)
 	judge(t, ledger.VersionsOf(a, before), c.bodies(t, topic))
 }
@@ -346,9 +325,7 @@ func (c *kafkaCluster) killedBroker(t *testing.T, program string) {
 			stop()
 			b.awaitDrained(t, a)
 			now, err := b.sink()
-			if err != nil || now.DeadLetters > 0 {
-				t.Errorf("%d dead letters: %v", now.DeadLetters, err)
-			}
+			assert.True(t, err == nil && now.DeadLetters <= 0, now.DeadLetters, "dead letters", err)
 			b.terminate(t)
 			repeated := judge(t, ledger.VersionsOf(a, 0), c.bodies(t, topic))
 			t.Logf("%d versions, %d repeated", len(a.History()), repeated)

@@ -22,9 +22,8 @@ import (
 func buildNATS(t testing.TB) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), "nats-server")
-	if text, err := exec.Command("go", "build", "-o", program, "github.com/nats-io/nats-server/v2").CombinedOutput(); err != nil {
-		t.Fatalf("build the NATS server: %v\n%s", err, text)
-	}
+	text, err := exec.Command("go", "build", "-o", program, "github.com/nats-io/nats-server/v2").CombinedOutput()
+	require.NoError(t, err, "build the NATS server", string(text))
 	return program
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"ndrbridge/sinks/nats"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/require"
@@ -91,9 +92,7 @@ func (p natsPrograms) modes(t *testing.T) {
 				} else if messages, err = r.read(stream); err != nil {
 					t.Fatal(err)
 				}
-				if len(messages) != len(events) {
-					t.Fatalf("%d messages of %d events", len(messages), len(events))
-				}
+				require.Equal(t, len(messages), len(events), "messages of", "events")
 				for i, e := range events {
 					isMessage(t, messages[i], e, mode, stream != "")
 				}
@@ -149,15 +148,10 @@ func isMessage(t *testing.T, m *natsclient.Msg, e transform.Event, mode transfor
 	for name, values := range m.Header {
 		got[name] = strings.Join(values, " and ")
 	}
-	if !maps.Equal(got, want) {
-		t.Errorf("event %q has the headers %v, not %v", e.ID, got, want)
-	}
-	if !bytes.Equal(m.Data, data) {
-		t.Errorf("event %q carries %s, not %s", e.ID, m.Data, data)
-	}
-	if tokens := strings.Split(m.Subject, "."); len(tokens) != 4 || slices.Contains(tokens, "") {
-		t.Errorf("event %q has the subject %q", e.ID, m.Subject)
-	}
+	assert.True(t, maps.Equal(got, want), "event", e.ID, "has the headers", got, want)
+	assert.True(t, bytes.Equal(m.Data, data), "event", e.ID, "carries", string(m.Data), string(data))
+	tokens := strings.Split(m.Subject, ".")
+	assert.True(t, len(tokens) == 4 && !slices.Contains(tokens, ""), "event", e.ID, "has the subject", m.Subject)
 }
 
 // percent encodes the characters that are not allowed in a header, as in the HTTP binding.
@@ -187,9 +181,8 @@ func (p natsPrograms) waysIn(t *testing.T) {
 			b := startBridge(t, p.bridge, url, natsSink(way.scheme, s.address, way.keys))
 			b.awaitDrained(t, a)
 			b.terminate(t)
-			if repeated := judge(t, ledger.VersionsOf(a, 0), readNATS(t, s.reader(t, way.login))); repeated > 0 {
-				t.Errorf("%d repeated", repeated)
-			}
+			repeated := judge(t, ledger.VersionsOf(a, 0), readNATS(t, s.reader(t, way.login)))
+			assert.True(t, repeated <= 0, repeated, "repeated")
 		})
 	}
 }
@@ -205,9 +198,8 @@ func (p natsPrograms) wrongCredentials(t *testing.T) {
 			a, url := startAppliance(t)
 			a.AddMany(30)
 			b := startBridge(t, p.bridge, url, natsSink(way.scheme, s.address, way.keys))
-			if now := b.awaitState(t, "halted"); !strings.Contains(now.Error, "_file") {
-				t.Errorf("it says %s", now.Error)
-			}
+			now := b.awaitState(t, "halted")
+			assert.Contains(t, now.Error, "_file", "it says")
 			right()
 			b.awaitState(t, "running")
 			b.awaitDrained(t, a)
@@ -303,9 +295,8 @@ func (p natsPrograms) lostAcknowledgements(t *testing.T) {
 		return nil
 	})
 	proxy.Calm()
-	if repeated := b.finish(t, a, s.reader(t)); repeated > 0 {
-		t.Errorf("%d repeated", repeated)
-	}
+	repeated := b.finish(t, a, s.reader(t))
+	assert.True(t, repeated <= 0, repeated, "repeated")
 }
 
 func (p natsPrograms) fullStream(t *testing.T) {
@@ -317,9 +308,8 @@ func (p natsPrograms) fullStream(t *testing.T) {
 	b := startBridge(t, p.bridge, url, natsSink("nats", s.address, ""))
 	var arrived [][]byte
 	for range 2 {
-		if now := b.awaitState(t, "retrying"); !strings.Contains(now.Error, "maximum bytes exceeded") {
-			t.Errorf("it says %s", now.Error)
-		}
+		now := b.awaitState(t, "retrying")
+		assert.Contains(t, now.Error, "maximum bytes exceeded", "it says")
 		stream, err := r.stream("NDR")
 		require.NoError(t, err)
 		messages, err := r.read("NDR")
@@ -351,9 +341,8 @@ func (p natsPrograms) deletedStream(t *testing.T) {
 
 	require.NoError(t, r.api("STREAM.DELETE.NDR", struct{}{}, &struct{}{}))
 	a.AddMany(50)
-	if now := b.awaitState(t, "halted"); !strings.Contains(now.Error, "does not exist") {
-		t.Errorf("it says %s", now.Error)
-	}
+	now := b.awaitState(t, "halted")
+	assert.Contains(t, now.Error, "does not exist", "it says")
 	require.NoError(t, r.makeStream("NDR", nil))
 	b.awaitState(t, "running")
 	b.awaitDrained(t, a)
@@ -376,7 +365,6 @@ func (b *bridge) finish(t testing.TB, a *standin.Appliance, r *natsReader) (repe
 
 func (b *bridge) noDeadLetters(t testing.TB) {
 	t.Helper()
-	if now, err := b.sink(); err != nil || now.DeadLetters > 0 {
-		t.Errorf("%d dead letters: %v", now.DeadLetters, err)
-	}
+	now, err := b.sink()
+	assert.True(t, err == nil && now.DeadLetters <= 0, now.DeadLetters, "dead letters", err)
 }

@@ -85,9 +85,7 @@ func layOut(t testing.TB, archives, home string) {
 	version := ""
 	for _, pattern := range []string{"netty-*.jar", "transport-netty4-client-*.jar"} {
 		found, err := filepath.Glob(filepath.Join(archives, pattern))
-		if err != nil || len(found) == 0 {
-			t.Fatalf("no archives %s: %v", pattern, err)
-		}
+		require.True(t, err == nil && len(found) != 0, "no archives", pattern, err)
 		for _, file := range found {
 			name := filepath.Base(file)
 			require.NoError(t, os.Rename(file, filepath.Join(module, name)))

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -103,9 +104,8 @@ sinks:
 		}
 		return err
 	})
-	if got := stored(); !maps.Equal(got, want) {
-		t.Errorf("after a replay, documents %v, want %v", got, want)
-	}
+	got := stored()
+	assert.True(t, maps.Equal(got, want), "after a replay, documents", got, want)
 	accepted()
 	o.holdsLatest(t, a)
 	b.terminate(t)
@@ -116,9 +116,7 @@ func (o *openSearch) checkReports(t testing.TB, program, config, text string) {
 	t.Helper()
 	check := start(t, exec.Command(program, "check", "--connect", "--config", config))
 	check.succeed(t, time.Minute)
-	if report := check.output.String(); !strings.Contains(report, text) {
-		t.Errorf("the check does not report %q:\n%s", text, report)
-	}
+	assert.Contains(t, check.output.String(), text, "the check does not report")
 }
 
 // load sends a file of deployElastic.
@@ -173,13 +171,9 @@ func (o *openSearch) holdsLatest(t testing.TB, a *appliance.Appliance) {
 		composite["after"] = reply.Aggregations.Detections.AfterKey
 	}
 	latest := a.Latest()
-	if len(got) != len(latest) {
-		t.Errorf("the latest of %d detections, want %d", len(got), len(latest))
-	}
+	assert.Equal(t, len(got), len(latest), "the latest of", "detections")
 	for _, v := range latest {
-		if want := time.UnixMilli(v.ModTime).UTC().Format("2006-01-02T15:04:05.000Z"); got[strconv.FormatInt(v.ID, 10)] != want {
-			t.Fatalf("the latest of %d is of %s, want %s", v.ID, got[strconv.FormatInt(v.ID, 10)], want)
-		}
+		require.Equal(t, got[strconv.FormatInt(v.ID, 10)], time.UnixMilli(v.ModTime).UTC().Format("2006-01-02T15:04:05.000Z"), "the latest of", v.ID, "is of")
 	}
 }
 

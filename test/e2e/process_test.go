@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ndrbridge/test/require"
 )
 
 // process is a program started by a test, in a process group of its own.
@@ -25,9 +27,7 @@ func start(t testing.TB, command *exec.Cmd) *process {
 	p := &process{name: command.Args[0], command: command, output: new(output), ended: make(chan struct{})}
 	command.Stdout, command.Stderr = p.output, p.output
 	contain(command)
-	if err := command.Start(); err != nil {
-		t.Fatalf("start %s: %v", p.name, err)
-	}
+	require.NoError(t, command.Start(), "start", p.name)
 	go func() {
 		defer close(p.ended)
 		_ = command.Wait() // ProcessState is checked instead
@@ -121,8 +121,6 @@ func eventually(t testing.TB, within time.Duration, check func() error) {
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v: %v", within, err)
-		}
+		require.True(t, !time.Now().After(deadline), within, err)
 	}
 }

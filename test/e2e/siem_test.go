@@ -9,10 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/test/siem"
 )
@@ -34,40 +34,29 @@ func TestParsersOfOthersReadCEFAndLEEF(t *testing.T) {
 			}
 		}
 	}
-	if len(lines) < 100 || len(names) != len(lines) {
-		t.Fatalf("there are %d lines with %d names", len(lines), len(names))
-	}
+	require.True(t, len(lines) >= 100 && len(names) == len(lines), "there are", len(lines), "lines with", len(names), "names")
 	answers := parseLines(t, lines)
-	if len(answers) != len(lines) {
-		t.Fatalf("%d of %d lines were parsed", len(answers), len(lines))
-	}
+	require.Equal(t, len(answers), len(lines), "lines were parsed")
 	for i, line := range lines {
 		read := siem.ReadCEF
 		if strings.HasPrefix(line, "LEEF:") {
 			read = siem.ReadLEEF
 		}
 		want, err := read(strings.TrimSuffix(line, "\n"))
-		if err != nil {
-			t.Fatalf("%s: %v", names[i], err)
-		}
+		require.NoError(t, err, names)
 		for parser, got := range answers[i] {
 			expected := want
 			if parser == "vrl" {
 				expected = byVector(want)
 			}
-			if !slices.Equal(got.Header, expected.Header) {
-				t.Errorf("%s: %s reads the header %q, not %q", names[i], parser, got.Header, expected.Header)
-			}
+			assert.EqualSlices(t, got.Header, expected.Header, names, parser, "reads the header")
 			if !maps.Equal(got.Keys, expected.Keys) {
 				for key, value := range expected.Keys {
-					if got.Keys[key] != value {
-						t.Errorf("%s: %s reads %s as %q, not %q", names[i], parser, key, got.Keys[key], value)
-					}
+					assert.Equal(t, got.Keys[key], value, names, parser, "reads", key, "as")
 				}
 				for key := range got.Keys {
-					if _, expects := expected.Keys[key]; !expects {
-						t.Errorf("%s: %s reads a key %s", names[i], parser, key)
-					}
+					_, expects := expected.Keys[key]
+					assert.True(t, expects, names, parser, "reads a key", key)
 				}
 			}
 		}
@@ -95,14 +84,10 @@ func parseLines(t *testing.T, lines []string) (answers []map[string]siem.Documen
 	parse.Stderr = &complaint
 	contain(parse)
 	output, err := parse.Output()
-	if err != nil {
-		t.Fatalf("parse the lines: %v\n%s", err, &complaint)
-	}
+	require.NoError(t, err, "parse the lines", &complaint)
 	for answer := range bytes.Lines(output) {
 		var documents map[string]siem.Document
-		if err := json.Unmarshal(answer, &documents); err != nil {
-			t.Fatalf("%v in %s", err, answer)
-		}
+		require.NoError(t, json.Unmarshal(answer, &documents), string(answer))
 		answers = append(answers, documents)
 	}
 	return answers

@@ -21,9 +21,7 @@ type axe struct{ source string }
 func loadAxe(t *testing.T) axe {
 	t.Helper()
 	source, err := os.ReadFile("node_modules/axe-core/axe.min.js")
-	if err != nil {
-		t.Fatal("install axe-core here with npm ci --ignore-scripts: ", err)
-	}
+	require.NoError(t, err, "install axe-core here with npm ci --ignore-scripts")
 	return axe{string(source)}
 }
 
@@ -46,9 +44,7 @@ func (a axe) check(p *tab, when string) {
 		answer := call(p, runtime.Evaluate, runtime.EvaluateParams{
 			Expression: expression, ContextID: world, AwaitPromise: new(true), ReturnByValue: new(true),
 		})
-		if answer.ExceptionDetails != nil {
-			p.t.Fatalf("axe-core: %+v", answer.ExceptionDetails)
-		}
+		require.True(p.t, answer.ExceptionDetails == nil, "axe-core", answer.ExceptionDetails)
 		if expression == a.source {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/bridge"
 	"ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
@@ -69,9 +70,7 @@ func startBridge(t *testing.T, s settings) (url string, stop func()) {
 	}
 	text := fmt.Sprintf("state: %q\nadmin: {listen: %q, token: %q, read_token: %q}\nappliances:\n%ssinks:\n%s%s", s.state, s.admin, s.token, s.readToken, s.appliances, s.sinks, s.tickets)
 	config, err := configs.Parse("ndrbridge.yaml", []byte(text), nil)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
+	require.NoError(t, err, text)
 	b, err := bridge.New(t.Context(), config, bridge.Options{Version: "1.4.0", Log: bridge.NewLog(new(bytes.Buffer), config.Log), Stdout: io.Discard})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -79,9 +78,7 @@ func startBridge(t *testing.T, s settings) (url string, stop func()) {
 	go func() { done <- b.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-done)
 	})
 	t.Cleanup(stop)
 	return "http://" + b.AdminAddress(), stop
@@ -91,8 +88,6 @@ func startBridge(t *testing.T, s settings) (url string, stop func()) {
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("gave up waiting: %s", what)
-		}
+		require.True(t, !time.Now().After(deadline), "gave up waiting", what)
 	}
 }

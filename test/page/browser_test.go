@@ -54,9 +54,8 @@ func newTab(t *testing.T) *tab {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
 	if err != nil {
-		if program, err = exec.LookPath("google-chrome"); err != nil {
-			t.Fatal("install chromium: ", err)
-		}
+		program, err = exec.LookPath("google-chrome")
+		require.NoError(t, err, "install chromium")
 	}
 	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(program)} // chromedp makes and removes the profile
 	for _, flag := range []string{
@@ -179,9 +178,7 @@ func (p *tab) prefer(scheme string) {
 func eval[T any](p *tab, expression string) T {
 	p.t.Helper()
 	v, err := tryEval[T](p, expression)
-	if err != nil {
-		p.t.Fatalf("%s: %v", expression, err)
-	}
+	require.NoError(p.t, err, expression)
 	return v
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
@@ -19,9 +20,8 @@ func sendCommand(t *testing.T, bridge, body string) {
 	answer, err := http.Post(bridge+"/api/v1/tickets", "application/json", strings.NewReader(body))
 	require.NoError(t, err)
 	defer answer.Body.Close()
-	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusAccepted {
-		t.Fatalf("%s %s (%v)", answer.Status, text, err)
-	}
+	text, err := io.ReadAll(answer.Body)
+	require.True(t, err == nil && answer.StatusCode == http.StatusAccepted, answer.Status, string(text), err)
 }
 
 func TestDetectionHasItsOwnPage(t *testing.T) {
@@ -68,9 +68,8 @@ func TestDetectionHasItsOwnPage(t *testing.T) {
 			name := "detection-" + size.name + "-" + scheme
 			p.prefer(scheme)
 			p.resize(size.width, size.height)
-			if wide := eval[int](p, "document.documentElement.scrollWidth"); wide > int(size.width) {
-				t.Errorf("%s: the page is %d px wide", name, wide)
-			}
+			wide := eval[int](p, "document.documentElement.scrollWidth")
+			assert.True(t, wide <= int(size.width), name, "the page", wide, "px wide")
 			rules.check(p, name)
 			p.picture(name, true)
 		}
@@ -97,7 +96,5 @@ func TestDetectionHasItsOwnPage(t *testing.T) {
 		eval[bool](p, "location.hash = '#/detections/hq/7', true")
 		p.awaitText("#detection [data-part=error]", "the bridge has not seen it at appliance hq")
 	})
-	if eval[bool](p, "'ran' in window") {
-		t.Error("a script of the appliance has run")
-	}
+	assert.False(t, eval[bool](p, "'ran' in window"), "a script of the appliance has run")
 }

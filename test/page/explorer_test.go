@@ -16,6 +16,7 @@ import (
 	"ndrbridge/test/appliance"
 	"ndrbridge/test/appliance/explorer"
 	"ndrbridge/test/appliance/openapi"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -32,9 +33,7 @@ func TestExplorerListsEveryOperation(t *testing.T) {
 		e.querySelector('.opblock-summary-method').textContent + e.querySelector('.opblock-summary-path').dataset.path).join(' ')`))
 	slices.Sort(listed)
 	slices.Sort(want)
-	if !slices.Equal(listed, want) {
-		t.Errorf("it lists %v\nwant %v", listed, want)
-	}
+	assert.EqualSlices(t, listed, want, "it lists")
 }
 
 func TestExplorerSendsCallsAndShowsSamples(t *testing.T) {
@@ -80,9 +79,7 @@ func openExplorer(t *testing.T) (p *tab, applianceURL string) {
 	requested := watchRequests(p)
 	t.Cleanup(func() {
 		for _, url := range requested() {
-			if !strings.HasPrefix(url, applianceURL+"/") && !strings.HasPrefix(url, "data:") {
-				t.Errorf("it requests %s", url)
-			}
+			assert.True(t, strings.HasPrefix(url, applianceURL+"/") || strings.HasPrefix(url, "data:"), "it requests", url)
 		}
 	})
 	p.do(chromedp.Navigate(applianceURL + explorer.Path))
@@ -93,9 +90,7 @@ func openExplorer(t *testing.T) (p *tab, applianceURL string) {
 func run(t *testing.T, program, sample string) {
 	t.Helper()
 	output, err := exec.CommandContext(t.Context(), program, "-c", sample).CombinedOutput()
-	if err != nil || !strings.Contains(string(output), `{"version":"26.3.0.1234"}`) {
-		t.Errorf("it prints %s, %v:\n%s", output, err, sample)
-	}
+	assert.True(t, err == nil && strings.Contains(string(output), `{"version":"26.3.0.1234"}`), "it prints", string(output), err, sample)
 }
 
 // wantSample returns the sample in a language of the operation that a selector matches. It
@@ -108,9 +103,7 @@ func (p *tab) wantSample(operation, language string, parts ...string) string {
 	p.await(language+" is chosen", button+".classList.contains('active')")
 	sample := eval[string](p, element(operation+".request-snippets pre")+".textContent")
 	for _, part := range parts {
-		if !strings.Contains(sample, part) {
-			p.t.Errorf("the sample in %s lacks %q:\n%s", language, part, sample)
-		}
+		assert.Contains(p.t, sample, part, "the sample in", language, "lacks")
 	}
 	return sample
 }

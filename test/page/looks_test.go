@@ -17,6 +17,7 @@ import (
 	cdppage "github.com/chromedp/cdproto/page"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
@@ -97,9 +98,7 @@ func withHistory(t *testing.T, bridge string) (address string) {
 			h.Journal.Bytes = append(h.Journal.Bytes, new(int64(1_500_000+i*6000)))
 		}
 		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(h); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, json.NewEncoder(w).Encode(h))
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
@@ -114,9 +113,7 @@ func withCluster(t *testing.T, bridge string, cluster func() *admin.Cluster) (ad
 	require.NoError(t, err)
 	answer := func(w http.ResponseWriter, value any) {
 		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(value); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, json.NewEncoder(w).Encode(value))
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", httputil.NewSingleHostReverseProxy(target))
@@ -200,9 +197,8 @@ func TestLooks(t *testing.T) {
 			name := size.name + "-" + scheme
 			p.prefer(scheme)
 			p.resize(size.width, size.height)
-			if wide := eval[int](p, "document.documentElement.scrollWidth"); wide > int(size.width) {
-				t.Errorf("%s: the page is %d px wide", name, wide)
-			}
+			wide := eval[int](p, "document.documentElement.scrollWidth")
+			assert.True(t, wide <= int(size.width), name, "the page", wide, "px wide")
 			rules.check(p, name)
 			p.picture(name, true)
 			p.click(`[aria-label="View the dead letters of sink lake"]`)

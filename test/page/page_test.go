@@ -14,6 +14,7 @@ import (
 
 	"ndrbridge/internal/admin"
 	"ndrbridge/test/appliance"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 )
 
@@ -46,9 +47,7 @@ func TestSinkFailureAndRecoveryAreShown(t *testing.T) {
 	p.awaitText(card("soc", ".state"), "Running")
 	p.awaitText("#verdict", allIsWell)
 	p.awaitText(card("soc", "[data-part=delivered]"), "3")
-	if !eval[bool](p, "window.same === "+element(card("soc", ""))) {
-		t.Error("the sink's card was replaced")
-	}
+	assert.True(t, eval[bool](p, "window.same === "+element(card("soc", ""))), "the sink's card was replaced")
 }
 
 func TestDeadLetterIsViewedAndRequeued(t *testing.T) {
@@ -104,9 +103,7 @@ func TestUnconvertedObjectIsViewedAndDropped(t *testing.T) {
 	p.awaitText("#verdict", "hq/detections: 1 object could not be converted into events.")
 	p.click(`[aria-label="View the dead letters of hq/detections"]`)
 	p.awaitText("#dead-letters .dead-letter", "Drop")
-	if eval[bool](p, "document.querySelector('#dead-letters [data-part=requeue]').checkVisibility()") {
-		t.Error("an object of a source can be requeued")
-	}
+	assert.False(t, eval[bool](p, "document.querySelector('#dead-letters [data-part=requeue]').checkVisibility()"), "an object of a source can be requeued")
 	p.click("#dead-letters [data-part=view]")
 	p.awaitText("#json", fmt.Sprint(v.ID))
 	p.press("\x1b")
@@ -148,12 +145,9 @@ func TestApplianceTextIsNotMarkup(t *testing.T) {
 	p.click(`[aria-label="View the dead letters of sink soc"]`)
 	p.click(fmt.Sprintf(`[aria-label^="View event %d-"]`, id))
 	p.awaitText("#json", "onerror")
-	if eval[bool](p, "'ran' in window") {
-		t.Error("a script of the appliance has run")
-	}
-	if n := eval[int](p, "document.querySelectorAll('img:not([src=\"page/icon.svg\"]), script:not([src=\"page/main.js\"]), b').length"); n > 0 {
-		t.Errorf("%d elements come from the appliance", n)
-	}
+	assert.False(t, eval[bool](p, "'ran' in window"), "a script of the appliance has run")
+	n := eval[int](p, "document.querySelectorAll('img:not([src=\"page/icon.svg\"]), script:not([src=\"page/main.js\"]), b').length")
+	assert.True(t, n <= 0, n, "elements come from the appliance")
 }
 
 func TestSinkIsPausedAndResumed(t *testing.T) {
@@ -176,9 +170,7 @@ func TestSinkIsPausedAndResumed(t *testing.T) {
 		p := openTab(t, url)
 		p.awaitText(card("soc", ".state"), "Running")
 		p.tabTo(`[aria-label="Pause sink soc"]`)
-		if eval[string](p, "getComputedStyle(document.activeElement).outlineStyle") == "none" {
-			t.Error("the focus cannot be seen")
-		}
+		assert.True(t, eval[string](p, "getComputedStyle(document.activeElement).outlineStyle") != "none", "the focus cannot be seen")
 		p.press("\r")
 		p.awaitText(card("soc", ".state"), "Paused")
 		p.await("the focus stays", `document.activeElement.matches('[aria-label="Resume sink soc"]')`)
@@ -216,21 +208,16 @@ func TestSignIn(t *testing.T) {
 	}
 	enter("wrong")
 	p.awaitText("#token-error", "This token was rejected")
-	if kept := eval[int](p, "sessionStorage.length"); kept != 0 {
-		t.Error("a rejected token is kept")
-	}
+	assert.Equal(t, eval[int](p, "sessionStorage.length"), 0, "a rejected token is kept")
 	enter(token)
 	p.awaitText("#verdict", allIsWell)
 	p.click(`[aria-label="Pause sink soc"]`)
 	p.awaitText(card("soc", ".state"), "Paused")
-	if eval[string](p, "document.cookie") != "" || eval[int](p, "localStorage.length") != 0 {
-		t.Error("something is stored beyond the tab")
-	}
+	assert.True(t, eval[string](p, "document.cookie") == "" && eval[int](p, "localStorage.length") == 0, "something is stored beyond the tab")
 	p.click("#sign-out")
 	p.awaitShown("#token-form")
-	if text := eval[string](p, "document.body.textContent"); strings.Contains(text, "soc") || eval[int](p, "sessionStorage.length") != 0 {
-		t.Error("data remains after signing out")
-	}
+	text := eval[string](p, "document.body.textContent")
+	assert.True(t, !strings.Contains(text, "soc") && eval[int](p, "sessionStorage.length") == 0, "data remains after signing out")
 }
 
 // TestATokenForReadingIsOfferedNoActions signs in with admin.read_token, then with admin.token.
@@ -255,15 +242,13 @@ func TestATokenForReadingIsOfferedNoActions(t *testing.T) {
 
 	signIn("look")
 	p.awaitText("header.top", "signed in with read access only")
-	if got := eval[string](p, offered); strings.Contains(got, "Pause") || strings.Contains(got, "Drop") || strings.Contains(got, "Requeue") || !strings.Contains(got, "View") {
-		t.Errorf("it offers %s", got)
-	}
+	got := eval[string](p, offered)
+	assert.True(t, !strings.Contains(got, "Pause") && !strings.Contains(got, "Drop") && !strings.Contains(got, "Requeue") && strings.Contains(got, "View"), "it offers", got)
 	p.press("\x1b")
 	p.click("#sign-out")
 	signIn("all")
-	if got := eval[string](p, offered); !strings.Contains(got, "Pause") || !strings.Contains(got, "Drop all") || !strings.Contains(got, "Requeue all") {
-		t.Errorf("it offers %s", got)
-	}
+	got = eval[string](p, offered)
+	assert.True(t, strings.Contains(got, "Pause") && strings.Contains(got, "Drop all") && strings.Contains(got, "Requeue all"), "it offers", got)
 }
 
 func TestEventsAreFilteredBySeverity(t *testing.T) {
@@ -343,9 +328,7 @@ func TestJSONAndMessages(t *testing.T) {
 		{"a value by itself", `"x"`, `"x"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := eval[string](p, fmt.Sprintf("import('/page/pretty.js').then((m) => m.pretty(%q))", c.json)); got != c.pretty {
-				t.Errorf("%s\nwant\n%s", got, c.pretty)
-			}
+			assert.Equal(t, eval[string](p, fmt.Sprintf("import('/page/pretty.js').then((m) => m.pretty(%q))", c.json)), c.pretty)
 		})
 	}
 	for _, c := range []struct{ name, json, raw string }{
@@ -354,9 +337,7 @@ func TestJSONAndMessages(t *testing.T) {
 		{"there is none", `{"v":[]}`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := eval[string](p, fmt.Sprintf("import('/page/pretty.js').then((m) => m.raw(%q, 'e', 3).join('|'))", c.json)); got != c.raw {
-				t.Errorf("%s\nwant\n%s", got, c.raw)
-			}
+			assert.Equal(t, eval[string](p, fmt.Sprintf("import('/page/pretty.js').then((m) => m.raw(%q, 'e', 3).join('|'))", c.json)), c.raw)
 		})
 	}
 	for _, c := range []struct{ name, stream, messages string }{
@@ -377,9 +358,7 @@ func TestJSONAndMessages(t *testing.T) {
 				for await (const m of messages(body)) all.push(m);
 				return JSON.stringify(all);
 			})()`, c.stream))
-			if got != c.messages {
-				t.Errorf("%s, want %s", got, c.messages)
-			}
+			assert.Equal(t, got, c.messages)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
+	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"
 )
 
@@ -60,9 +61,7 @@ func TestTroubledPartsComeFirstAndAreLinked(t *testing.T) {
 		p.await("it says so", element(`[aria-label="Less about sink first"]`)+".ariaExpanded === 'true'")
 		p.click(`[aria-label="Less about sink first"]`)
 		eval[bool](p, "import('/page/route.js').then((r) => r.reveal(['sinks', 'first'])).then(() => true)")
-		if !eval[bool](p, element(card("first", "[data-part=unfold]"))+".ariaExpanded === 'true'") {
-			t.Error("a card that a link unfolds is said to be folded")
-		}
+		assert.True(t, eval[bool](p, element(card("first", "[data-part=unfold]"))+".ariaExpanded === 'true'"), "a card that a link unfolds is said to be folded")
 	})
 	p.run("a match that matches nothing is reported", func(t *testing.T) {
 		expression := `import('/page/verdict.js').then((v) => [999, 1000].map((n) => v.matchesNothing({consecutive_filtered: n})).join("|"))`
@@ -72,9 +71,8 @@ func TestTroubledPartsComeFirstAndAreLinked(t *testing.T) {
 	})
 	p.run("a failure of a match that is over is no trouble", func(t *testing.T) {
 		expression := `import('/page/verdict.js').then((v) => [v.trouble({match: {errors: 2}}), v.matchFailure({errors: 2})].join(" "))`
-		if got, want := eval[string](p, expression), "0 its match failed for 2 events, but for none since it was changed."; got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		got, want := eval[string](p, expression), "0 its match failed for 2 events, but for none since it was changed."
+		assert.Equal(t, got, want)
 	})
 	p.run("a card shows that another appliance answers", func(t *testing.T) {
 		got := eval[string](p, `import('/page/appliances.js').then(({showAppliances}) => {
@@ -82,9 +80,7 @@ func TestTroubledPartsComeFirstAndAreLinked(t *testing.T) {
 			showAppliances(parent, [{name: 'x', reachable: true, streams: [], replaced: {since: '2026-01-31T08:00:00Z', reason: 'its serial number differs'}}]);
 			return parent.querySelector('[data-part=replaced]').textContent;
 		})`)
-		if !strings.Contains(got, "another appliance seems to answer under this name: its serial number differs.") {
-			t.Errorf("%q", got)
-		}
+		assert.Contains(t, got, "another appliance seems to answer under this name: its serial number differs.")
 	})
 	p.run("a group of dead letters that are gone is not listed", func(t *testing.T) {
 		eval[bool](p, `import('/page/dead.js').then(({openDeadLetters}) => {
@@ -112,17 +108,13 @@ func TestTroubledPartsComeFirstAndAreLinked(t *testing.T) {
 			"{end_time: {from: '1795438357278', to: 1e300}, participants: {from: 2, to: [1e12]}}": "end time: 1795438357278 → 1e+300, participants: 2 → [1000000000000]",
 		} {
 			expression := "import('/page/describe.js').then((d) => d.changesOf(" + changes + ").map((c) => `${c.field}: ${c.change}`).join(', '))"
-			if got := eval[string](p, expression); got != want {
-				t.Errorf("%s: %q, want %q", changes, got, want)
-			}
+			assert.Equal(t, eval[string](p, expression), want, changes)
 		}
 	})
 	p.run("the banner names the most severe trouble first", func(t *testing.T) {
 		sinks := "[{name: 'a', dead_letters: 1}, {name: 'b', over_lag: true}, {name: 'c', state: 'retrying', error: 'x'}, {name: 'd', state: 'halted', error: 'x'}]"
 		expression := "import('/page/verdict.js').then((v) => v.verdict({sinks: " + sinks + ", appliances: [], state: {journal: {}}}).lines.map((l) => l.target[1]).join(''))"
-		if got := eval[string](p, expression); got != "dcba" {
-			t.Errorf("sinks %s", got)
-		}
+		assert.Equal(t, eval[string](p, expression), "dcba", "sinks")
 	})
 	p.run("each mistake in a configuration has a line", func(t *testing.T) {
 		got := eval[string](p, `Promise.all(['verdict', 'overall'].map((name) => import('/page/' + name + '.js'))).then(([{verdict}, {showOverall}]) => {
@@ -130,9 +122,7 @@ func TestTroubledPartsComeFirstAndAreLinked(t *testing.T) {
 			showOverall(verdict({reload, sinks: [], appliances: [], state: {journal: {}}}));
 			return document.getElementById('verdict-text').innerText;
 		})`)
-		if !strings.HasSuffix(got, ": f.yaml:1:1: a\nf.yaml:2:1: b.") {
-			t.Errorf("%q", got)
-		}
+		assert.True(t, strings.HasSuffix(got, ": f.yaml:1:1: a\nf.yaml:2:1: b."), got)
 	})
 	p.run("values are as people read them", func(t *testing.T) {
 		for expression, want := range map[string]string{
@@ -141,9 +131,7 @@ func TestTroubledPartsComeFirstAndAreLinked(t *testing.T) {
 			"duration(90)": "2 min", "duration(5400)": "1 h 30 min", "until(Date.now() - 1000)": "now", "until(Date.now() + 90_000)": "in 2 min",
 			"inUTC('2026-01-31T08:00:00.5+02:00')": "2026-01-31 06:00:00 UTC",
 		} {
-			if got := eval[string](p, "import('/page/format.js').then((f) => f."+expression+")"); got != want {
-				t.Errorf("%s: %q, want %q", expression, got, want)
-			}
+			assert.Equal(t, eval[string](p, "import('/page/format.js').then((f) => f."+expression+")"), want, expression)
 		}
 	})
 }
