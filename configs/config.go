@@ -46,8 +46,12 @@ type Config struct {
 	// one.
 	Appliances []Appliance `yaml:"appliances" required:"true"`
 	// Sinks are the destinations of events, each independent of the others; at least one.
-	Sinks   []Sink  `yaml:"sinks" required:"true"`
-	Tickets Tickets `yaml:"tickets"`
+	Sinks []Sink `yaml:"sinks" required:"true"`
+	// Notify lists the names of sinks that get the trouble of the bridge whatever their match:
+	// appliance.unreachable, audit.gap, sink.halted, and the ends of these. A halted sink gets
+	// none before it delivers again: name two, or watch the bridge.
+	Notify  []string `yaml:"notify"`
+	Tickets Tickets  `yaml:"tickets"`
 }
 
 // Log sets the level and the format of the log, which is written to standard error.

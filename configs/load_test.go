@@ -92,6 +92,8 @@ func TestParseErrors(t *testing.T) {
 		{"a small journal", "journal: {max_bytes: 15MiB}" + valid, []string{"journal.max_bytes: is 15MiB; it must be at least 16MiB"}},
 		{"a negative time", "journal: {retain: -1h}" + valid, []string{"journal.retain: is -1h; it must be 0 or more"}},
 
+		{"a sink to notify that is not there", "notify: [lo, log, 'off']" + valid, []string{`f.yaml:1:10: notify[0]: there is no sink "lo"`, `notify[2]: there is no sink "off"`}},
+
 		// Appliances.
 		{"a bad name", strings.Replace(valid, "hq", "HQ", 1), []string{`appliances[0].name: "HQ" is not a valid name`}},
 		{"a reserved name", strings.Replace(valid, "hq", "bridge", 1), []string{"choose another name"}},

@@ -66,7 +66,12 @@ type Sink struct {
 	// of the event are not data and are not redacted; one of them is the severity, which is
 	// derived from risk_score.
 	Redact []string `yaml:"redact" form:"field"`
+
+	notified bool // see Notified
 }
+
+// Notified reports whether Config.Notify lists the sink.
+func (s Sink) Notified() bool { return s.notified }
 
 // target is the block of a kind of sink: each kind is a field of Sink whose type is one.
 type target interface {

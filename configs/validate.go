@@ -57,7 +57,26 @@ func (config *Config) check(c checks, _ string) {
 	if len(config.Sinks) == 0 {
 		c.wrong("sinks", "has no sinks; add one with name and %s, or set NDRBRIDGE_SINKS_0_NAME and so on", enumerate(keysIn(kinds), "or"))
 	}
+	c.notify(config)
 	c.differentFiles(config)
+}
+
+// notify marks the sinks that config.Notify lists, and checks that each can be notified.
+func (c checks) notify(config *Config) {
+	var names []string
+	for i, s := range config.Sinks {
+		names = append(names, s.Name)
+		config.Sinks[i].notified = slices.Contains(config.Notify, s.Name)
+	}
+	for i, name := range config.Notify {
+		path, at := item("notify", i), slices.Index(names, name)
+		switch {
+		case at < 0:
+			c.wrong(path, "there is no sink %q%s", name, suggest(name, names))
+		case config.Sinks[at].Webhook != nil && config.Sinks[at].Webhook.Ticket != nil:
+			c.wrong(path, "sink %s opens tickets for detections only; write a sink that takes every event", name)
+		}
+	}
 }
 
 // wrong records an error, unless the value at path could not be read, which is an error

@@ -46,8 +46,8 @@ func TestLaggingSinkSkipsOldestEventsAndReportsThem(t *testing.T) {
 		least, most int
 	}{
 		{"by the age of events", sinks.Lag{Skip: true, MaxAge: 30 * time.Minute, Events: policy}, "lag.max_age (30m0s)", 28, 32},
-		{"by their size", sinks.Lag{Skip: true, MaxBytes: 50 * size, Events: policy}, "lag.max_bytes (8000)", 8, 60},
-		{"and one that blocks never does", sinks.Lag{MaxAge: 30 * time.Minute, MaxBytes: 50 * size, Events: policy}, "", 100, 100},
+		{"by their size", sinks.Lag{Skip: true, MaxBytes: 60 * size, Events: policy}, "lag.max_bytes (9600)", 8, 60},
+		{"and one that blocks never does", sinks.Lag{MaxAge: 30 * time.Minute, MaxBytes: 60 * size, Events: policy}, "", 100, 100},
 	} {
 		for _, meanwhile := range []string{"down", "down and retried each second", "paused"} {
 			bubble(t, c.name+", while it is "+meanwhile, func(t *testing.T) {

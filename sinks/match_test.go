@@ -16,7 +16,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
+	samples "ndrbridge/internal/fixture"
 	"ndrbridge/sinks"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
@@ -83,6 +85,63 @@ ndrbridge_sink_match_errors_total{sink="lake"} %d
 `, 4*c.logged)), "ndrbridge_sink_match_errors_total"); err != nil { // two events, delivered and redelivered
 				t.Error(err)
 			}
+		})
+	}
+}
+
+// A sink with notify sends trouble of the bridge for which its match is false or fails, and
+// nothing else that it would not have sent.
+func TestNotifySendsTroubleWhateverTheMatch(t *testing.T) {
+	everything := samples.Names()
+	for _, m := range []struct {
+		name  string
+		match func(transform.Event) (bool, error)
+	}{
+		{"no match", nil},
+		{"a match of everything", func(transform.Event) (bool, error) { return true, nil }},
+		{"a match of nothing", func(transform.Event) (bool, error) { return false, nil }},
+		{"a match of detections", func(e transform.Event) (bool, error) { return e.Stream() == transform.StreamDetections, nil }},
+		{"a match that fails", func(transform.Event) (bool, error) { return false, errors.New("no such overload") }},
+	} {
+		for _, policy := range []sinks.MatchErrorPolicy{"send", "drop", "dead_letter"} {
+			for _, name := range everything {
+				e := require.Value(samples.Event(samples.Spec{Name: name, Appliance: "hq", Query: "dns"}))(t)
+				plain, _ := sinks.Selection{Match: m.match, OnError: policy}.Decide(e)
+				got, _ := sinks.Selection{Match: m.match, OnError: policy, Notify: true}.Decide(e)
+				want := plain
+				switch name {
+				case "appliance.unreachable", "appliance.reachable", "audit.gap", "sink.halted", "sink.resumed":
+					want = sinks.VerdictSend
+				}
+				assert.Equal(t, got, want, m.name, policy, name)
+			}
+		}
+	}
+}
+
+func TestTroubleIsSentInOrderWithTheRest(t *testing.T) {
+	bridge := transform.Encoder{Appliance: transform.Bridge}
+	for _, notify := range []bool{false, true} {
+		bubble(t, fmt.Sprintf("notify is %t", notify), func(t *testing.T) {
+			f := newFixtureWith(t, 2, &target{answer: acceptAll}, func(o *sinks.Options) {
+				o.Match = func(e transform.Event) (bool, error) { return e.ID == "1" || e.ID == "3", nil }
+				o.Notify = notify
+			})
+			halted := require.Value(bridge.SinkHalt(transform.SinkHalt{Sink: "other", Since: time.Now()}, time.Now()))(t)
+			heartbeat := require.Value(bridge.Heartbeat("1", time.Now(), time.Now()))(t)
+			require.NoError(t, f.store.Commit(t.Context(), checkpoint.Commit{
+				Source: checkpoint.Source{Appliance: transform.Bridge, Stream: transform.StreamEvents}, Position: []byte("{}"), Events: []transform.Event{halted, heartbeat},
+			}))
+			f.append(t, 3, 3)
+			stop := f.start()
+			time.Sleep(time.Minute)
+			stop()
+			want := []string{"1", "3"}
+			if notify {
+				want = []string{"1", halted.ID, "3"}
+			}
+			f.expectAccepted(t, want)
+			f.expectCursor(t, 5)
 		})
 	}
 }

@@ -51,6 +51,7 @@ type Options struct {
 	// OnMatchError selects what happens to an event for which Match fails. Only the
 	// first failure is logged; all are counted.
 	OnMatchError MatchErrorPolicy
+	Notify       bool // see Selection
 	// Prepare returns the event as it is sent; nil: events are sent unchanged. An
 	// event for which it fails is dead-lettered. It must be safe for concurrent use.
 	Prepare func(transform.Event) (transform.Event, error)

@@ -37,12 +37,15 @@ type Selection struct {
 	Match func(transform.Event) (bool, error)
 	// OnError selects what happens to an event for which Match fails.
 	OnError MatchErrorPolicy
+	// Notify means that trouble of the bridge is sent whatever Match is: see
+	// transform.Event.IsTrouble.
+	Notify bool
 }
 
 // Decide returns the verdict about an event. The error is that of Match; the verdict
 // holds regardless.
 func (s Selection) Decide(e transform.Event) (Verdict, error) {
-	if s.Match == nil {
+	if s.Match == nil || s.Notify && e.IsTrouble() {
 		return VerdictSend, nil
 	}
 	matches, err := s.Match(e)

@@ -187,6 +187,10 @@ func TestAStoredEventOfAnEarlierVersionHasTheSeveritiesOfToday(t *testing.T) {
 		a := transform.Attributes{ID: "1", Source: "ndrbridge://hq/detections", Type: "a.b", SeverityNumber: c.number, SeverityText: c.text}
 		assert.Equal(t, require.Value(transform.New(a, []byte(c.data)))(t).SeverityWord(), c.want, c)
 	}
+	for kind, want := range map[string]string{"appliance.unreachable": "high", "ticket.rejected": "medium", "heartbeat": "low"} {
+		a := transform.Attributes{ID: "1", Source: "ndrbridge://hq/events", Type: "io.ndrbridge." + kind}
+		assert.Equal(t, require.Value(transform.New(a, []byte(`{}`)))(t).SeverityWord(), want, kind)
+	}
 }
 
 func TestMembersAgreeWithADecoder(t *testing.T) {

@@ -123,6 +123,33 @@ func (c Encoder) SinkTest(sink string, now time.Time) (Event, error) {
 // IsTest reports whether the event is one of SinkTest.
 func (e Event) IsTest() bool { return strings.HasSuffix(e.Type, ".sink.test") }
 
+// SinkHalt is a halt of a sink, or its end.
+type SinkHalt struct {
+	Sink  string
+	Since time.Time // when it halted
+	// Over means that the sink delivers again or, with a Reason, will not.
+	Over bool
+	// Reason is why it is halted, or why it is over without a delivery; it contains no secret.
+	Reason string
+}
+
+// SinkHalt returns the event that reports that a sink halted, or delivers again. Its subject
+// is the sink, and its id is derived from the sink and Since.
+func (c Encoder) SinkHalt(h SinkHalt, recorded time.Time) (Event, error) {
+	kind := "sink.halted"
+	data := map[string]any{"name": h.Sink, "since": formatTime(h.Since), "reason": h.Reason}
+	if h.Over {
+		kind = "sink.resumed"
+		data = map[string]any{
+			"name": h.Sink, "was_halted_since": formatTime(h.Since), "halted_seconds": int64(recorded.Sub(h.Since).Round(time.Second).Seconds()),
+		}
+		if h.Reason != "" {
+			data["reason"] = h.Reason
+		}
+	}
+	return c.ownOf(h.Sink, kind, fmt.Sprintf("%s-%s-%d", kind, h.Sink, h.Since.UnixMilli()), recorded, "sink", data)
+}
+
 // Ticket is a command to an appliance about a ticket, and its result.
 type Ticket struct {
 	Command     uint64  `json:"command"` // its id
@@ -168,14 +195,39 @@ func (c Encoder) ticket(kind string, t Ticket, done time.Time) (Event, error) {
 	return c.own(kind, fmt.Sprintf("%s-%d-%d", kind, t.Command, done.UnixMilli()), done, "ticket", t)
 }
 
+// ownSeverities are the severities of the bridge's own events; the others are low.
+var ownSeverities = map[string]Severity{
+	"appliance.unreachable": SeverityHigh, "audit.gap": SeverityHigh, "sink.halted": SeverityHigh, "sink.skipped": SeverityHigh,
+	"ticket.rejected": SeverityMedium,
+}
+
+// ownSeverity returns the severity of one of the bridge's own events, by its type without the
+// prefix.
+func ownSeverity(kind string) Severity { return max(ownSeverities[kind], SeverityLow) }
+
+// IsTrouble reports whether an event is about trouble of the bridge that people have to know
+// of, or about its end.
+func (e Event) IsTrouble() bool {
+	switch strings.TrimPrefix(e.Type, TypePrefix) {
+	case "appliance.unreachable", "appliance.reachable", "audit.gap", "sink.halted", "sink.resumed":
+		return true
+	}
+	return false
+}
+
 // own returns one of the bridge's own events about the appliance, with data under one
 // key.
 func (c Encoder) own(kind, id string, at time.Time, key string, data any) (Event, error) {
+	return c.ownOf(c.Appliance, kind, id, at, key, data)
+}
+
+func (c Encoder) ownOf(subject, kind, id string, at time.Time, key string, data any) (Event, error) {
 	body, err := json.Marshal(map[string]any{key: data})
 	if err != nil {
 		return Event{}, fmt.Errorf("event %s: %w", id, err)
 	}
 	a := c.attributes(StreamEvents, kind, id, at)
-	a.Subject, a.PartitionKey, a.Time = c.Appliance, c.Appliance, at
+	a.Subject, a.PartitionKey, a.Time = subject, c.Appliance, at
+	a.severity(ownSeverity(kind))
 	return encode(a, body)
 }

@@ -14,7 +14,15 @@ import (
 
 // ownAttributes returns the attributes of one of the bridge's own events.
 func ownAttributes(id, kind string) transform.Attributes {
+	number, severity := int32(9), "low"
+	switch kind {
+	case "appliance.unreachable", "audit.gap", "sink.halted", "sink.skipped":
+		number, severity = 17, "high"
+	case "ticket.rejected":
+		number, severity = 13, "medium"
+	}
 	return transform.Attributes{
+		SeverityNumber: number, SeverityText: severity,
 		ID: id, Source: "ndrbridge://hq/events", Type: "io.ndrbridge." + kind, Subject: "hq", Time: recorded,
 		PartitionKey: "hq", Appliance: "hq", RecordedTime: recorded,
 	}
@@ -112,6 +120,37 @@ func TestSinkSkippedEvents(t *testing.T) {
 		t.Run(c2.name, func(t *testing.T) {
 			e := require.Value(c.SinkSkipped(c2.skipped, recorded))(t)
 			expect(t, e, want, c2.data)
+		})
+	}
+}
+
+func TestSinkHaltEvents(t *testing.T) {
+	c := transform.Encoder{Appliance: transform.Bridge}
+	since := recorded.Add(-90 * time.Second)
+	for _, of := range []struct {
+		name, kind string
+		halt       transform.SinkHalt
+		data       string
+	}{
+		{
+			"when it halts", "sink.halted", transform.SinkHalt{Sink: "lake", Since: since, Reason: "401 Unauthorized"},
+			`{"sink":{"name":"lake","reason":"401 Unauthorized","since":"2026-11-21T01:00:33.004Z"}}`,
+		},
+		{
+			"when it delivers again", "sink.resumed", transform.SinkHalt{Sink: "lake", Since: since, Over: true},
+			`{"sink":{"halted_seconds":90,"name":"lake","was_halted_since":"2026-11-21T01:00:33.004Z"}}`,
+		},
+		{
+			"when it is removed", "sink.resumed", transform.SinkHalt{Sink: "lake", Since: since, Over: true, Reason: "removed"},
+			`{"sink":{"halted_seconds":90,"name":"lake","reason":"removed","was_halted_since":"2026-11-21T01:00:33.004Z"}}`,
+		},
+	} {
+		t.Run(of.name, func(t *testing.T) {
+			want := ownAttributes(of.kind+"-lake-1795222833004", of.kind)
+			want.Source, want.Subject, want.PartitionKey, want.Appliance = "ndrbridge://bridge/events", "lake", "bridge", "bridge"
+			e := require.Value(c.SinkHalt(of.halt, recorded))(t)
+			expect(t, e, want, of.data)
+			assert.Equal(t, e.IsTrouble(), true, "trouble")
 		})
 	}
 }

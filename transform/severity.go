@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 
 	"ndrbridge/internal/jsonscan"
 )
@@ -61,13 +62,16 @@ func (a *Attributes) severity(s Severity) {
 }
 
 // Severity returns the severity of an event, and false if it has none. Events that an
-// earlier version stored have OpenTelemetry's short name as severitytext: theirs follows
-// from the number and the risk score.
+// earlier version stored have OpenTelemetry's short name as severitytext, or none if they are
+// the bridge's own: theirs follows from the number and the risk score, or from the type.
 func (e Event) Severity() (Severity, bool) {
 	for s := range bands {
 		if bands[s].word == e.SeverityText {
 			return Severity(s), true
 		}
+	}
+	if e.SeverityNumber == 0 && e.Stream() == StreamEvents {
+		return ownSeverity(strings.TrimPrefix(e.Type, TypePrefix)), true
 	}
 	for s := SeverityCritical; s > SeverityLow; s-- {
 		if e.SeverityNumber >= bands[s].number {

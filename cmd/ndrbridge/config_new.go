@@ -21,6 +21,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/internal/secretfile"
+	"ndrbridge/sinks/webhook/presets"
 	"ndrbridge/transform"
 )
 
@@ -129,6 +130,15 @@ func (n newConfig) yaml() string {
 			keys = strings.Replace(keys, ", link: false", "", 1)
 		}
 		fmt.Fprintf(&b, "  # %s\n  - name: %s\n%s", e.About, sinkName(e), keys)
+	}
+	var chats []string
+	for _, s := range n.sinks {
+		if preset, _ := presets.Find(s.Name); preset.Chat {
+			chats = append(chats, sinkName(s))
+		}
+	}
+	if chats != nil {
+		fmt.Fprintf(&b, "notify: [%s] # is told of trouble of the bridge, whatever its match\n", strings.Join(chats, ", "))
 	}
 	if n.tickets {
 		b.WriteString("# Writes ticket changes back to the appliances: docs/tickets.md.\ntickets: {enabled: true}\n")

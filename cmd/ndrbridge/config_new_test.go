@@ -88,6 +88,10 @@ func TestNewConfigurationsLoadAndTheirSinksOpen(t *testing.T) {
 			assert.ErrorContains(t, err, ".key: no such file or directory", "without the secrets")
 			configNew(t, 0, append(append(args, "--force"), newFlags(t, args...)...)...)
 			config := require.Value(configs.Load(source))(t)
+			for _, s := range config.Sinks {
+				preset, _ := presets.Find(s.Preset())
+				assert.Equal(t, s.Notified(), preset.Chat, "notify has", s.Name)
+			}
 			assert.NoError(t, errors.Join(bridge.Try(t.Context(), config, "test")...))
 		})
 	}

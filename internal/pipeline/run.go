@@ -20,7 +20,7 @@ func (p *Pipeline) Run(ctx context.Context, running func(attributes ...any)) *St
 	defer unwatch()
 	all := p.current.Load()
 	p.start(ctx, all.parts())
-	p.parts.start(ctx, &part{name: "the monitor of the journal", tasks: []task{prompt(p.watchSpace), prompt(p.keepHistory)}})
+	p.parts.start(ctx, &part{name: "the monitor of the journal", tasks: []task{prompt(p.watchSpace), prompt(p.keepHistory), prompt(p.watchHalts)}})
 	if owned := p.options.Ownership; owned != nil && owned.Snapshots != nil {
 		snapshots := func(ctx context.Context) { owned.Snapshots(ctx, p.store) }
 		p.parts.start(ctx, &part{name: "the snapshots of the state", tasks: []task{prompt(snapshots)}})

@@ -58,7 +58,7 @@ func (p *Pipeline) newSink(s configs.Sink) (*sinkPart, error) {
 			Events: p.ownEvents(),
 		},
 		Lease: p.lease(),
-		Match: selection.Match, OnMatchError: selection.OnError,
+		Match: selection.Match, OnMatchError: selection.OnError, Notify: selection.Notify,
 		Prepare: prepare,
 		Log:     p.options.Log.With("sink", s.Name),
 		Metrics: p.metrics.sinks,

@@ -77,6 +77,7 @@ func everyKind(config *configs.Config) (all []fixture.Spec) {
 		add(true, "appliance.unreachable", "appliance.reachable")
 		add(config.Tickets.Enabled, "ticket.applied", "ticket.rejected")
 	}
+	add(true, "sink.halted", "sink.resumed")
 	add(config.Events.Heartbeat > 0, "heartbeat")
 	add(slices.ContainsFunc(config.Sinks, func(s configs.Sink) bool { return s.Lag.Policy == configs.LagSkip }), "sink.skipped")
 	return all

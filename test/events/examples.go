@@ -161,6 +161,14 @@ func (m *maker) own() {
 	event, err = m.bridge.SinkTest("chat", recorded)
 	m.add("test", event, err)
 
+	halt := transform.SinkHalt{Sink: "lake", Since: since, Reason: "POST https://lake.example: 401 Unauthorized"}
+	event, err = m.bridge.SinkHalt(halt, recorded)
+	m.add("halted", event, err)
+
+	halt.Over, halt.Reason = true, ""
+	event, err = m.bridge.SinkHalt(halt, recorded.Add(9*time.Minute))
+	m.add("resumed", event, err)
+
 	event, err = m.bridge.Heartbeat("1.4.0", recorded.Add(-36*time.Hour), recorded)
 	m.add("heartbeat", event, err)
 }

@@ -102,6 +102,12 @@ func Events(t testing.TB) []Named {
 		Sink: "soc", First: 5, Last: 1204, Events: 1200, Oldest: seen.Add(-8 * time.Hour), Newest: seen.Add(-6 * time.Hour), Reason: "they were older than 6h",
 	}, seen)
 	add("sink-skipped", e, err)
+	halt := transform.SinkHalt{Sink: "lake", Since: seen.Add(-time.Minute), Reason: "POST https://lake.example: 401 Unauthorized"}
+	e, err = encoder.SinkHalt(halt, seen)
+	add("sink-halted", e, err)
+	halt.Over, halt.Reason = true, ""
+	e, err = encoder.SinkHalt(halt, seen)
+	add("sink-resumed", e, err)
 	e, err = encoder.Heartbeat("1.0.0", seen.Add(-time.Hour), seen)
 	add("heartbeat", e, err)
 	e, err = encoder.SinkTest("soc", seen)

@@ -23,6 +23,7 @@ func Summary(e transform.Event) string {
 		Gap       struct{ Explanation string }
 		Appliance struct{ Reason string }
 		Skipped   struct{ Sink, Reason string }
+		Sink      struct{ Name, Reason string }
 		Ticket    struct {
 			TicketID        string `json:"ticket_id"`
 			Message, Reason string
@@ -40,8 +41,8 @@ func Summary(e transform.Event) string {
 	case transform.StreamAudit:
 		return auditAction(data.Audit.Body)
 	default:
-		return join(": ", data.Skipped.Sink+data.Ticket.TicketID+data.Ticket.Message,
-			data.Gap.Explanation+data.Appliance.Reason+data.Skipped.Reason+data.Ticket.Reason)
+		return join(": ", data.Skipped.Sink+data.Sink.Name+data.Ticket.TicketID+data.Ticket.Message,
+			data.Gap.Explanation+data.Appliance.Reason+data.Skipped.Reason+data.Sink.Reason+data.Ticket.Reason)
 	}
 }
 

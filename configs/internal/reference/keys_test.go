@@ -62,6 +62,7 @@ func keys(t reflect.Type, path, schema string) []key {
 		}
 		switch {
 		case f.Anonymous: // its fields follow
+		case !f.IsExported(): // no key
 		case below == reflect.TypeFor[configs.Secret]() && below == f.Type:
 			file := own
 			file.path, file.schema = file.path+"_file", file.schema+"_file"

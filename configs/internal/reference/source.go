@@ -107,7 +107,7 @@ func (s *source) read(t reflect.Type, docs map[string]string) *block {
 	b.doc, b.example = forUsers(docs[b.name], b.name)
 	s.blocks[b.name] = b
 	for _, f := range reflect.VisibleFields(t) {
-		if f.Anonymous {
+		if f.Anonymous || !f.IsExported() {
 			continue
 		}
 		of := t // the struct that declares f: t, or one that is embedded in it

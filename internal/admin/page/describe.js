@@ -70,7 +70,7 @@ const between = (from, to) => [from, to].filter(Boolean).map((end) => short(end.
 // own summarises one of the bridge's own events by the first object in its data.
 function own(event, data) {
   const body = Object.values(data).find((v) => v && typeof v === "object") ?? {};
-  return { title: event.type.split(".").slice(-2).join(" "), detail: join([body.reason, body.explanation, body.ticket_id].map(short)) };
+  return { title: event.type.split(".").slice(-2).join(" "), detail: join([body.name, body.reason, body.explanation, body.ticket_id].map(short)) };
 }
 
 export const action = (event) => event.type.split(".").at(-1);

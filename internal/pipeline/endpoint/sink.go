@@ -35,7 +35,7 @@ type SinkOptions struct {
 // Selection returns what decides which events a sink sends. Its Match is nil if all events
 // match.
 func Selection(s configs.Sink) (sinks.Selection, error) {
-	selection := sinks.Selection{OnError: sinks.MatchErrorPolicy(s.OnError)}
+	selection := sinks.Selection{OnError: sinks.MatchErrorPolicy(s.OnError), Notify: s.Notified()}
 	if s.Match == "" {
 		return selection, nil
 	}

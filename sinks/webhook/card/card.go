@@ -14,8 +14,7 @@ import (
 // Card is the summary of an event. Its texts are single lines of plain text from
 // untrusted sources: escape them, and cut them to the lengths that a service accepts.
 type Card struct {
-	// Level is the severity; events that are no detections and need no attention have
-	// SeverityUnknown.
+	// Level is the severity; audit log entries and records have SeverityUnknown.
 	Level transform.Severity
 	// Score is the risk score as the appliance wrote it; empty if there is none.
 	Score string

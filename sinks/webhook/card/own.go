@@ -82,24 +82,38 @@ func (c *Card) own(e transform.Event) {
 	}
 	c.Note = "ndrbridge at " + e.Appliance
 	facts := []Fact{{"Ticket", "ticket_id"}, {"Status", "status"}, {"Resolution", "resolution"}, {"Assignee", "assignee"}, {"Reason", "reason"}, {"Error", "error"}}
+	c.Level, _ = e.Severity()
+	advice := ""
 	switch kind := kindOf(e); kind {
 	case "appliance.unreachable":
-		c.Level, c.Title = transform.SeverityHigh, "Appliance "+e.Appliance+" cannot be polled"
+		c.Title = "Appliance " + e.Appliance + " cannot be polled"
 		facts = []Fact{{"Reason", "reason"}, {"Since", "since"}}
+		advice = "Check its network and API key with ndrbridge check --connect. Polls are retried, and nothing is lost while the appliance keeps it."
 	case "appliance.reachable":
 		c.Title = "Appliance " + e.Appliance + " can be polled again"
 		facts = []Fact{{"Was unreachable since", "was_unreachable_since"}}
 	case "audit.gap":
-		c.Level, c.Title = transform.SeverityHigh, "Entries of the audit log of "+e.Appliance+" may be missing"
+		c.Title = "Entries of the audit log of " + e.Appliance + " may be missing"
 		facts = []Fact{{"Why", "explanation"}, {"Missing at most", "missing"}}
+		advice = "Look for them in a backup or another copy of the log."
+	case "sink.halted":
+		c.Title = "Sink " + field("name") + " is halted"
+		facts = []Fact{{"Reason", "reason"}, {"Since", "since"}}
+		advice = "Fix the cause, which ndrbridge check --connect explains: delivery resumes by itself. Its lag policy decides how long its events are kept."
+	case "sink.resumed":
+		c.Title = "Sink " + field("name") + " delivers again"
+		if field("reason") != "" {
+			c.Title = "Sink " + field("name") + " is no longer halted"
+		}
+		facts = []Fact{{"Reason", "reason"}, {"Was halted since", "was_halted_since"}}
 	case "sink.skipped":
-		c.Level, c.Title = transform.SeverityHigh, "Sink "+field("sink")+" skipped "+field("events")+" events"
+		c.Title = "Sink " + field("sink") + " skipped " + field("events") + " events"
 		facts = []Fact{{"Reason", "reason"}, {"From", "oldest"}, {"To", "newest"}}
 	case "sink.test":
 		c.Title = transform.TestTitle
 		facts = []Fact{{"Sink", "sink"}}
 	case "ticket.rejected":
-		c.Level, c.Title = transform.SeverityMedium, "A ticket change was not written to "+e.Appliance
+		c.Title = "A ticket change was not written to " + e.Appliance
 	case "ticket.applied":
 		c.Title = "A ticket change was written to " + e.Appliance
 	case "heartbeat":
@@ -115,6 +129,7 @@ func (c *Card) own(e transform.Event) {
 	for _, f := range facts {
 		c.fact(f.Name, field(f.Value))
 	}
+	c.fact("What to do", advice)
 	c.fact("Time", clock(c))
 }
 

@@ -116,16 +116,16 @@ func actionOf(e transform.Event, c card.Card) string {
 		return "trigger"
 	}
 	switch {
-	case strings.HasSuffix(e.Type, ".appliance.reachable"):
+	case strings.HasSuffix(e.Type, ".appliance.reachable"), strings.HasSuffix(e.Type, ".sink.resumed"):
 		return "resolve"
-	case e.IsTest(), e.Stream() == transform.StreamEvents && c.Level > transform.SeverityUnknown:
+	case e.IsTest(), e.Stream() == transform.StreamEvents && c.Level > transform.SeverityLow:
 		return "trigger"
 	}
 	return ""
 }
 
 // dedupKey returns the key shared by the events of one alert: those of a detection, or
-// of an appliance's reachability. Any other event has its own.
+// of an appliance's reachability or a sink's halt. Any other event has its own.
 func dedupKey(e transform.Event) string {
 	const limit = 255
 	key := strings.TrimPrefix(e.Source, "ndrbridge://") + "/"
@@ -134,6 +134,8 @@ func dedupKey(e transform.Event) string {
 		key += e.Subject
 	case strings.HasSuffix(e.Type, ".appliance.reachable"), strings.HasSuffix(e.Type, ".appliance.unreachable"):
 		key += "unreachable"
+	case strings.HasSuffix(e.Type, ".sink.halted"), strings.HasSuffix(e.Type, ".sink.resumed"):
+		key += "halted/" + e.Subject
 	default:
 		key += e.ID
 	}

@@ -92,6 +92,8 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 		{"detection-closed", scan, "resolve"},
 		{"unreachable", unreachable, "trigger"},
 		{"reachable", unreachable, "resolve"},
+		{"sink-halted", "hq/events/halted/lake", "trigger"},
+		{"sink-resumed", "hq/events/halted/lake", "resolve"},
 	} {
 		require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), byName[step.name]))
 		if p.alerts[step.alert] != step.state {
@@ -105,7 +107,7 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 			t.Errorf("%s is not a change event", quiet)
 		}
 	}
-	if len(p.alerts) != 2 {
+	if len(p.alerts) != 3 {
 		t.Errorf("alerts: %v", p.alerts)
 	}
 }
