@@ -42,6 +42,12 @@ an appliance is tried with a ticket id that no detection has, and the state is o
 and only if no bridge has it open. The command can therefore be used while a bridge is
 running. A state file that was not closed cleanly is read in full, as at a start.
 
+The match of every sink is rehearsed on the newest 100 detections of each appliance: the
+step match says how many it selects, in one version or another, and warns of one that
+selects none. If the state has no position for an appliance, the step first start
+estimates how many of its detections the first start sends. The audit log and records
+are not rehearsed.
+
 Each line has one of these results:
 
   ok         it works
@@ -124,7 +130,7 @@ func (c *command) printSettings(found []finding.Finding) bool {
 // checkConnections checks config with all its connections and prints the findings, after
 // those in found. It returns ErrReported if a check failed.
 func (c *command) checkConnections(ctx context.Context, config *configs.Config, timeout time.Duration, found []finding.Finding) error {
-	o := preflight.Options{Version: version, Timeout: timeout, Now: time.Now}
+	o := preflight.Options{Version: version, Timeout: timeout, Now: time.Now, Rehearse: true}
 	progress := terminal.NewProgress(c.stderr)
 	o.Progress = func(done, all int) { progress.Show(fmt.Sprintf("%d of %d tried", done, all)) }
 	found = append(found, preflight.Check(ctx, config, o)...)

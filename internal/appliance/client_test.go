@@ -95,6 +95,12 @@ func TestRequests(t *testing.T) {
 			want: sent{"POST", "/api/v1/detections/search", "Service apikey=" + testKey,
 				`{"mod_time":5,"limit":2,"offset":7,"sort":[{"field":"mod_time","direction":"asc"},{"field":"id","direction":"asc"}],"filter":{"status":[".none"]}}`},
 		},
+		"the newest are requested": {
+			call:   search(Search{ModTime: 1, Limit: 100, Newest: true}),
+			answer: `[]`,
+			want: sent{"POST", "/api/v1/detections/search", "Service apikey=" + testKey,
+				`{"mod_time":1,"limit":100,"offset":0,"sort":[{"field":"mod_time","direction":"desc"},{"field":"id","direction":"asc"}]}`},
+		},
 		"only ids are requested": {
 			call: func(c *Client) error {
 				ids, err := c.SearchDetectionIDs(t.Context(), Search{ModTime: 5, Limit: 2})

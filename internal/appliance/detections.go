@@ -10,7 +10,7 @@ import (
 	"ndrbridge/internal/jsonscan"
 )
 
-// Search selects detections, by ascending mod_time, then ascending id.
+// Search selects detections, by ascending mod_time unless Newest is set, then ascending id.
 type Search struct {
 	// ModTime selects detections with a later mod_time, or the same; the interface does
 	// not document which. In milliseconds since the epoch, above 0: other values would
@@ -20,6 +20,8 @@ type Search struct {
 	Limit int
 	// Offset is the number of results to skip.
 	Offset int
+	// Newest sorts by descending mod_time.
+	Newest bool
 	// Filter is the interface's filter object, or nil.
 	Filter json.RawMessage
 }
@@ -31,13 +33,20 @@ type sortField struct {
 
 // byModTime overrides the interface's default order, which begins with the latest
 // update_time.
-var byModTime = []sortField{{"mod_time", "asc"}, {"id", "asc"}}
+var (
+	byModTime = []sortField{{"mod_time", "asc"}, {"id", "asc"}}
+	newest    = []sortField{{"mod_time", "desc"}, {"id", "asc"}}
+)
 
 func (s Search) request(idOnly bool) request {
 	r := request{method: http.MethodPost, path: "/detections/search", repeatable: true, notFound: wrongAddress}
 	if s.ModTime <= 0 {
 		r.err = fmt.Errorf("mod_time is %d; it must be above 0", s.ModTime)
 		return r
+	}
+	order := byModTime
+	if s.Newest {
+		order = newest
 	}
 	r.encode("search", struct {
 		ModTime int64           `json:"mod_time"`
@@ -46,7 +55,7 @@ func (s Search) request(idOnly bool) request {
 		Sort    []sortField     `json:"sort"`
 		Filter  json.RawMessage `json:"filter,omitempty"`
 		IDOnly  bool            `json:"id_only,omitzero"`
-	}{s.ModTime, s.Limit, s.Offset, byModTime, s.Filter, idOnly})
+	}{s.ModTime, s.Limit, s.Offset, order, s.Filter, idOnly})
 	return r
 }
 

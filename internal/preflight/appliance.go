@@ -28,8 +28,8 @@ type applianceTrial struct {
 	raise   string // the setting that gives a request more time
 }
 
-// checkAppliance tries an appliance.
-func checkAppliance(ctx context.Context, a configs.Appliance, tickets bool, o Options) []finding.Finding {
+// checkAppliance tries an appliance, and adds what it has to r, unless that is nil.
+func checkAppliance(ctx context.Context, a configs.Appliance, tickets bool, o Options, r *rehearsal) []finding.Finding {
 	a.RateLimit = 0 // there are only a few sequential requests; the limiter would only use up the time
 	// A slow request must time out early enough to leave time for the next ones.
 	raise := "timeout"
@@ -51,9 +51,7 @@ func checkAppliance(ctx context.Context, a configs.Appliance, tickets bool, o Op
 	if !t.signIn(ctx) {
 		return t.found
 	}
-	if a.Detections.Enabled {
-		t.detections(ctx)
-	}
+	readable := a.Detections.Enabled && t.detections(ctx)
 	if a.Audit.Enabled {
 		t.audit(ctx)
 	}
@@ -62,6 +60,9 @@ func checkAppliance(ctx context.Context, a configs.Appliance, tickets bool, o Op
 	}
 	if tickets {
 		t.ticketing(ctx)
+	}
+	if readable && r != nil {
+		t.rehearse(ctx, r)
 	}
 	return t.found
 }

@@ -27,6 +27,8 @@ type Options struct {
 	Timeout time.Duration
 	// Now returns the time that clocks and certificates are compared with.
 	Now func() time.Time
+	// Rehearse tries what the sinks select on the newest detections of the appliances.
+	Rehearse bool
 	// Progress, if not nil, is called with the number of finished trials and of all
 	// trials. It is never called concurrently.
 	Progress func(done, all int)
@@ -54,7 +56,11 @@ type trial struct {
 // cancelled, the trials in progress fail.
 func Check(ctx context.Context, config *configs.Config, o Options) []finding.Finding {
 	settings := checkParts(ctx, config, o.Version)
-	trials := checkTrials(config, o)
+	var r *rehearsal
+	if o.Rehearse {
+		r = newRehearsal(ctx, config)
+	}
+	trials := checkTrials(config, o, r)
 	results := make([][]finding.Finding, len(trials))
 	var running errgroup.Group
 	running.SetLimit(maxConcurrent)
@@ -77,6 +83,9 @@ func Check(ctx context.Context, config *configs.Config, o Options) []finding.Fin
 		})
 	}
 	_ = running.Wait() // trials return findings
+	for i, t := range trials {
+		results[i] = append(results[i], r.of(t.target)...)
+	}
 	found := finding.Of(configuration, append(checkSecrets(config), checkMember(config)...))
 	found = append(found, ofTarget(settings, "tickets")...) // it is not tried
 	return append(found, slices.Concat(results...)...)
@@ -99,14 +108,14 @@ func Reach(ctx context.Context, config *configs.Config) error {
 	return errors.Join(errs...)
 }
 
-func checkTrials(config *configs.Config, o Options) []trial {
+func checkTrials(config *configs.Config, o Options, r *rehearsal) []trial {
 	all := []trial{{configuration, func(context.Context) []finding.Finding { return checkState(config, false) }}}
 	if config.Cluster.Enabled() {
 		all = append(all, trial{clusterTarget, func(ctx context.Context) []finding.Finding { return checkCluster(ctx, config.Cluster, o) }})
 	}
 	for _, a := range config.Appliances {
 		all = append(all, trial{"appliance " + a.Name, func(ctx context.Context) []finding.Finding {
-			return checkAppliance(ctx, a, config.Tickets.Enabled, o)
+			return checkAppliance(ctx, a, config.Tickets.Enabled, o, r)
 		}})
 	}
 	for _, s := range config.Sinks {

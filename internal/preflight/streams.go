@@ -14,22 +14,23 @@ import (
 	"ndrbridge/poller"
 )
 
-// detections requests one detection with the stream's filter.
-func (t *applianceTrial) detections(ctx context.Context) {
+// detections requests one detection with the stream's filter, and reports whether it can.
+func (t *applianceTrial) detections(ctx context.Context) bool {
 	const step = "detections"
 	filter, err := endpoint.Filter(t.config.Detections.Filter)
 	if err != nil {
 		t.found = append(t.found, finding.Failure(step, err))
-		return
+		return false
 	}
 	var page appliance.Page
 	since := t.now().Add(-time.Hour).UnixMilli()
 	if err := t.client.SearchDetections(ctx, appliance.Search{ModTime: since, Limit: 1, Filter: filter}, &page); err != nil {
 		t.explainUnreadable(ctx, step, err, "access to detections: the NDR module, or the NPM module for performance alone", "set detections.enabled to false", "detections.filter")
-		return
+		return false
 	}
 	t.add(finding.OK, step, "they can be read", "")
 	t.compareClocks(page.Date)
+	return true
 }
 
 // audit requests one entry of the audit log.
