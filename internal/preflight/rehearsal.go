@@ -42,7 +42,7 @@ type rehearsal struct {
 	mu    sync.Mutex
 	tried int
 	since time.Time // the earliest time from which the first start reads an appliance
-	more  bool      // it reads more than was counted
+	more  bool      // it may read more than was counted
 	sinks map[string]*rehearsed
 }
 
@@ -103,7 +103,7 @@ func positions(ctx context.Context, config *configs.Config) map[string]bool {
 type firstStart struct {
 	since  time.Time
 	events int
-	more   bool // there are more than events
+	more   bool // there may be more than events
 }
 
 // rehearse reads the newest detections and adds them to r, with what the first start reads.
@@ -258,7 +258,7 @@ func (r *rehearsal) of(target string) (found []finding.Finding) {
 	}
 	about := "about"
 	if r.more {
-		about = "more than"
+		about = "at least"
 	}
 	add("first start", finding.Remark, fmt.Sprintf("%s %d events of detections since %s", about, s.first, sinceText(r.since)), "")
 	return found

@@ -107,7 +107,7 @@ func TestTheFirstStartIsEstimated(t *testing.T) {
 		"all of those":                      {150, 12, fresh, "-10h5m", "start: now", "are read since", "about 61 events"},
 		"beyond the newest, in proportion":  {400, 50, fresh, "-50h5m", high, "are read since", "about 150 events"},
 		"all there is":                      {400, 400, fresh, "beginning", high, "(start is beginning)", "about 400 events of detections since the beginning"},
-		"more than is counted":              {3200, 100, fresh, "beginning", high, "are read since", "more than 3000 events"},
+		"more than is counted":              {3200, 100, fresh, "beginning", high, "are read since", "at least 3000 events"},
 		"an appliance without detections":   {0, 0, fresh, "beginning", high, "are read since", ""},
 		"what did not exist when it begins": {150, 12, fresh, "-10h5m", "match: event.action == 'created'", "are read since", "about 61 events"},
 		"a state with a position":           {150, 12, stored, "-10h5m", high, "continues from its position", ""},
