@@ -4,6 +4,7 @@ package page
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -160,7 +161,7 @@ func someCluster() *admin.Cluster {
 }
 
 // TestLooks checks a page with many states with axe-core, in both colour schemes, at the
-// sizes of a desktop and a phone. It writes screenshots to NDRBRIDGE_SCREENSHOTS, or to a
+// sizes of a desktop, a tablet and a phone. It writes screenshots to NDRBRIDGE_SCREENSHOTS, or to a
 // temporary folder.
 func TestLooks(t *testing.T) {
 	a, applianceURL := startAppliance(t)
@@ -192,7 +193,7 @@ func TestLooks(t *testing.T) {
 	for _, size := range []struct {
 		name          string
 		width, height int64
-	}{{"desktop", 1280, 900}, {"phone", 360, 780}} {
+	}{{"desktop", 1440, 900}, {"tablet", 900, 900}, {"phone", 400, 780}} {
 		for _, scheme := range []string{"light", "dark"} {
 			name := size.name + "-" + scheme
 			p.prefer(scheme)
@@ -218,4 +219,41 @@ func TestLooks(t *testing.T) {
 			p.await("all dialogs are closed", "!document.querySelector('dialog[open]')")
 		}
 	}
+}
+
+func TestManySinksHaveARowEach(t *testing.T) {
+	a, applianceURL := startAppliance(t)
+	a.AddBacklog(30, time.Hour)
+	soc := loopback.Receive(t)
+	soc.Answer(http.StatusUnauthorized)
+	sinks := webhook("soc", soc.URL)
+	for _, name := range []string{"archive", "chat", "lake", "pager", "siem"} {
+		sinks += webhook(name, loopback.Receive(t).URL)
+	}
+	bridgeURL, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: sinks})
+	rules := loadAxe(t)
+	p := openTab(t, withHistory(t, bridgeURL))
+	p.awaitText(card("soc", ".state"), "Halted")
+	p.await("charts are drawn", element(card("chat", ".chart .line"))+"?.getAttribute('d')")
+	p.run("a row has the state, the lag and the last delivery", func(*testing.T) {
+		p.awaitText(card("chat", ""), "Running")
+		p.awaitText(card("chat", ""), "Last delivery")
+		p.await("it has no more", "!"+element(card("chat", "[data-part=delivered]"))+".checkVisibility()")
+	})
+	for _, width := range []int64{1440, 900, 400} {
+		for _, scheme := range []string{"light", "dark"} {
+			name := fmt.Sprintf("many-%d-%s", width, scheme)
+			p.prefer(scheme)
+			p.resize(width, 900)
+			assert.True(t, eval[int](p, "document.documentElement.scrollWidth") <= int(width), name, "the page is too wide")
+			rules.check(p, name)
+			p.picture(name, true)
+		}
+	}
+	p.resize(1440, 900)
+	p.run("a row unfolds into a card", func(*testing.T) {
+		p.click(`[aria-label="More about sink chat"]`)
+		p.await("it is a card", element(card("chat", "[data-part=delivered]"))+".checkVisibility()")
+		p.click(`[aria-label="Less about sink chat"]`)
+	})
 }

@@ -45,8 +45,11 @@ func TestSinkFailureAndRecoveryAreShown(t *testing.T) {
 	soc.Answer(0)
 	p.click(`[aria-label="Retry now to deliver to sink soc"]`)
 	p.awaitText(card("soc", ".state"), "Running")
+	p.click(`[aria-label="Send test event to sink soc"]`)
+	p.awaitText(card("soc", "[data-part=test-result]"), "The test event was delivered.")
+	p.awaitText(card("soc", "[data-part=test-result]"), "204 No Content")
 	p.awaitText("#verdict", allIsWell)
-	p.awaitText(card("soc", "[data-part=delivered]"), "3")
+	p.awaitText(card("soc", "[data-part=delivered]"), "5") // the halt and its end, too
 	assert.True(t, eval[bool](p, "window.same === "+element(card("soc", ""))), "the sink's card was replaced")
 }
 

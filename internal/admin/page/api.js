@@ -45,16 +45,16 @@ async function detailOf(answer) {
   }
 }
 
-// text, json and send abort after 15 s.
-const timeout = () => AbortSignal.timeout(15_000);
+// text, json and send abort after 15 s, unless a longer time is given.
+const timeout = (milliseconds = 15_000) => AbortSignal.timeout(milliseconds);
 
 export const text = async (path) => (await open(path, { signal: timeout() })).text();
 
 export const json = async (path) => (await open(path, { signal: timeout() })).json();
 
 // send sends a command and returns the response's JSON, or null if it has no body.
-export async function send(method, path, body) {
-  const answer = await open(path, { method, body, signal: timeout() });
+export async function send(method, path, body, milliseconds) {
+  const answer = await open(path, { method, body, signal: timeout(milliseconds) });
   return answer.status === 204 ? null : answer.json();
 }
 

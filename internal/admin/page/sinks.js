@@ -10,10 +10,14 @@ import { openDeadLetters } from "./dead.js";
 import { showError, showShape, showState } from "./states.js";
 import { fillsSoon, matchFailure, matchesNothing, trouble } from "./verdict.js";
 
+// From this many sinks on, each is a row, which unfolds into its card.
+const many = 5;
+
 // showSinks shows the sinks of a status. acted is called after a sink was paused or
 // resumed.
 export function showSinks(parent, status, acted) {
   const all = [...status.sinks, ...(status.unconfigured ?? []).map((s) => ({ ...s, unconfigured: true }))];
+  parent.toggleAttribute("data-many", all.length >= many);
   const key = (s) => s.name;
   sync(parent, order(parent, all, key, trouble), { key, create: (s) => createSink(s.name, acted), fill: fillSink });
 }
@@ -22,12 +26,15 @@ function createSink(name, acted) {
   const card = make("sink-card");
   prepareFold(card);
   const error = part(card, "action-error");
+  const result = part(card, "test-result");
   const act = async (button, action) => {
     if (button.getAttribute("aria-busy") === "true") return;
     button.setAttribute("aria-busy", "true"); // disabling the button would remove its focus
     writeOrHide(error, "");
+    writeOrHide(result, "");
     try {
-      await send("POST", pathOf("sinks", name, action));
+      const answer = await send("POST", pathOf("sinks", name, action), undefined, longest[action]);
+      if (action === "send") writeOrHide(answer.delivered ? result : error, testInWords(answer));
     } catch (failure) {
       writeOrHide(error, `That failed: ${inWords(failure)}`);
     }
@@ -38,8 +45,22 @@ function createSink(name, acted) {
   toggle.addEventListener("click", () => act(toggle, toggle.dataset.action));
   const retry = part(card, "retry");
   retry.addEventListener("click", () => act(retry, "resume"));
+  const test = part(card, "test");
+  test.addEventListener("click", () => act(test, "send"));
+  label(test, `Send test event to sink ${name}`);
   part(card, "view").addEventListener("click", () => openDeadLetters({ name: `sink ${name}`, path: ["sinks", name], sink: name, acted }));
   return card;
+}
+
+// How many milliseconds an answer may take, if it is longer than usual: a test event is sent, and a
+// failure explained.
+const longest = { send: 50_000 };
+
+// testInWords describes what became of a test event.
+function testInWords({ delivered, findings }) {
+  const told = findings.filter(({ result }) => result !== "ok" || delivered);
+  const lines = told.map(({ step, detail, advice }) => `${step}: ${[detail, advice].filter(Boolean).join("; ")}`);
+  return [delivered ? "The test event was delivered." : "The test event was not delivered.", ...lines].join("\n");
 }
 
 function fillSink(card, s) {
@@ -55,7 +76,7 @@ function fillSink(card, s) {
   if (s.since) time(part(card, "since"), s.since, format.toMinute);
   const toggle = part(card, "switch");
   const paused = s.state === "paused";
-  toggle.hidden = Boolean(s.unconfigured);
+  toggle.hidden = part(card, "test").hidden = Boolean(s.unconfigured);
   toggle.dataset.action = paused ? "resume" : "pause";
   write(toggle, paused ? "Resume" : "Pause");
   label(toggle, `${paused ? "Resume" : "Pause"} sink ${s.name}`);

@@ -1,5 +1,5 @@
-// verdict summarises a status for people: {level, lines}. lines name the problems, the
-// most severe first, or report that all is well: {text, target}, where target is the part of
+// verdict summarises a status for people: {level, lines}. lines count the problems, if there are
+// several, and name each, the most severe first, or report that all is well: {text, target}, where target is the part of
 // the page that shows it, as in route.js, or absent. level is bad, warn, paused or ok.
 
 import * as format from "./format.js";
@@ -53,7 +53,14 @@ export function verdict(status) {
   if (found.length === 0) return { level: "ok", lines: [{ text: allIsWell(status) }] };
   const order = ["bad", "warn", "paused"];
   found.sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
-  return { level: found[0].level, lines: found };
+  const level = found[0].level;
+  return { level, lines: found.length === 1 ? found : [{ text: countOf(found, level) }, ...found] };
+}
+
+// countOf counts problems, and the most severe of them if there are others.
+function countOf(found, level) {
+  const severe = found.filter((f) => f.level === level).length;
+  return format.counted(found.length, "problem") + (level === "bad" && severe < found.length ? `, ${severe} of them severe` : "");
 }
 
 function allIsWell(status) {
@@ -70,6 +77,9 @@ const sentence = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
 const waiting = (events) => (events === 0 ? "no events wait" : `${format.counted(events, "event")} wait${events === 1 ? "s" : ""}`);
 
 const since = (time) => (time ? ` since ${format.toMinute(time)}` : "");
+
+// next describes when a sink tries again.
+const next = (s) => (s.next_attempt ? `; next attempt ${format.until(s.next_attempt)}` : " and is retried");
 
 function* reload(r) {
   if (!r || r.ok) return;
@@ -116,7 +126,7 @@ function* sinks(status) {
         yield { level: "bad", target: ["sinks", s.name], text: `${name} is stuck${since(s.since)}: ${sentence(s.error)}` };
         break;
       case "retrying":
-        yield { level: "warn", target: ["sinks", s.name], text: `${name} has been failing${since(s.since)} and is retried: ${sentence(s.error)}` };
+        yield { level: "warn", target: ["sinks", s.name], text: `${name} has been failing${since(s.since)}${next(s)}: ${sentence(s.error)}` };
         break;
       case "paused":
         yield { level: "paused", target: ["sinks", s.name], text: `${name} is paused${since(s.since)}; ${waiting(s.lag_events)} for it.` };
