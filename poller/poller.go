@@ -15,6 +15,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/lease"
 )
 
@@ -70,6 +71,9 @@ type Status struct {
 	// Failures counts the failed polls since then, and Error describes the last one.
 	Failures int
 	Error    string
+	Cause    string // Error in a few words, as failure.CauseOf returns it
+	// NextAttempt is when the stream is polled again after a failure; zero after a success.
+	NextAttempt time.Time
 	// Events counts the events committed to the journal. The count continues that of an
 	// earlier Poller of the stream with the same Metrics.
 	Events uint64
@@ -79,6 +83,7 @@ type Status struct {
 type Poller struct {
 	source Source
 	o      Options
+	now    chan struct{} // ends the wait for the next poll
 
 	mu     sync.Mutex
 	status Status
@@ -88,7 +93,16 @@ type Poller struct {
 
 // New returns a Poller of source.
 func New(source Source, o Options) *Poller {
-	return &Poller{source: source, o: o, status: Status{Source: source.Source()}}
+	return &Poller{source: source, o: o, now: make(chan struct{}, 1), status: Status{Source: source.Source()}}
+}
+
+// PollNow ends the wait for the next poll, unless the appliance asked for it. Calls during a poll
+// cause one more. It is safe for concurrent use.
+func (p *Poller) PollNow() {
+	select {
+	case p.now <- struct{}{}:
+	default: // the poll that was asked for has not begun
+	}
 }
 
 // Status returns the stream's state. It is safe for concurrent use.
@@ -100,7 +114,7 @@ func (p *Poller) Status() Status {
 		status.Events = counted(p.events)
 	}
 	if err := p.o.Lease.Check(); err != nil {
-		status.Error = err.Error()
+		status.Error, status.Cause = err.Error(), ""
 	}
 	return status
 }
@@ -145,6 +159,7 @@ func (p *Poller) Run(ctx context.Context) {
 			p.record(err)
 		}
 		var wait time.Duration
+		now := p.now
 		switch e, _ := errors.AsType[*appliance.Error](err); {
 		case noLease:
 			wait = p.o.RetryInitial
@@ -163,11 +178,20 @@ func (p *Poller) Run(ctx context.Context) {
 			wait = p.o.AuthRetry
 		case e != nil:
 			wait = max(retry.NextBackOff(), e.RetryAfter)
+			if e.Throttled() {
+				now = nil
+			}
 		default:
 			wait = retry.NextBackOff()
 		}
+		if err != nil {
+			p.mu.Lock()
+			p.status.NextAttempt = time.Now().Add(wait)
+			p.mu.Unlock()
+		}
 		select {
 		case <-time.After(wait):
+		case <-now:
 		case <-ctx.Done():
 			return
 		}
@@ -187,7 +211,7 @@ func (p *Poller) record(err error) {
 		if s.Failures > 0 {
 			p.o.Log.Info("polls succeed again", "after_failures", s.Failures)
 		}
-		s.LastSuccess, s.Failures, s.Error, p.class = now, 0, "", class
+		*s, p.class = Status{Source: s.Source, LastSuccess: now, Events: s.Events}, class
 		return
 	}
 	// A long outage is logged at its beginning, and when the class of failure changes.
@@ -197,7 +221,7 @@ func (p *Poller) record(err error) {
 		level = slog.LevelWarn
 	}
 	p.o.Log.Log(context.Background(), level, "poll failed; retrying", "failures", s.Failures, "error", err)
-	s.Error, p.class = text, class
+	s.Error, s.Cause, p.class = text, failure.CauseOf(err), class
 }
 
 // classOf returns the class under which a poll is counted.

@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/failure"
 	"ndrbridge/transform"
 )
 
@@ -60,6 +61,7 @@ type failureStreak struct {
 	failures int
 	last     time.Time // when the last poll failed, if failed
 	reason   string    // why it failed
+	cause    string    // the same in a few words
 }
 
 // reachState is whether an appliance can be polled. It is the position of the events that
@@ -80,8 +82,8 @@ type Reach struct {
 	// one.
 	Since time.Time
 	// Error describes the latest failure among the streams whose last poll failed;
-	// empty if there is none.
-	Error string
+	// empty if there is none. Cause is the same in a few words.
+	Error, Cause string
 }
 
 // NewWatch returns a Watch that has seen no poll yet.
@@ -106,7 +108,7 @@ func (w *Watch) Reach() Reach {
 	var last time.Time
 	for _, s := range w.streaks {
 		if s.failed && !s.last.Before(last) {
-			last, r.Error = s.last, s.reason
+			last, r.Error, r.Cause = s.last, s.reason, s.cause
 		}
 	}
 	return r
@@ -124,7 +126,7 @@ func (w *Watch) polled(source checkpoint.Source, err error) {
 	now := time.Now()
 	if err == nil {
 		for source, s := range w.streaks {
-			w.streaks[source] = failureStreak{failed: s.failed, last: s.last, reason: s.reason}
+			w.streaks[source] = failureStreak{failed: s.failed, last: s.last, reason: s.reason, cause: s.cause}
 		}
 		w.streaks[source] = failureStreak{}
 		w.outage = outage{}
@@ -137,7 +139,7 @@ func (w *Watch) polled(source checkpoint.Source, err error) {
 		}
 	} else {
 		s := w.streaks[source]
-		w.streaks[source] = failureStreak{failed: true, failures: s.failures + 1, last: now, reason: e.Error()}
+		w.streaks[source] = failureStreak{failed: true, failures: s.failures + 1, last: now, reason: e.Error(), cause: failure.CauseOf(e)}
 		if w.outage.failures == 0 {
 			w.outage.since = now
 		}

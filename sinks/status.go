@@ -27,6 +27,8 @@ type Status struct {
 	Since time.Time // of State
 	// Error is the text of the last failure; empty if State is StateRunning.
 	Error string
+	// Cause is the failure in a few words, as failure.CauseOf returns it.
+	Cause string
 	// NextAttempt is when delivery is tried again; zero unless State is StateRetrying or
 	// StateHalted.
 	NextAttempt time.Time

@@ -38,6 +38,7 @@ func (s Status) orStuck(sending time.Time) Status {
 		return s
 	}
 	s.State, s.Since, s.NextAttempt = StateStuck, sending.Add(stuckAfter), time.Time{}
+	s.Cause = "delivery does not end"
 	s.Error = fmt.Sprintf("a delivery that began at %s does not end; if its target answers others, restart the bridge", sending.UTC().Format(time.RFC3339))
 	return s
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/poison"
 )
 
@@ -187,7 +188,7 @@ func (w *worker) commitFirst(ctx context.Context, b *deliveryBatch, n int) error
 // is the only error.
 func (w *worker) backOff(ctx context.Context, state State, err error, d time.Duration) error {
 	_, changed := w.r.pauseState()
-	if w.setStatus(state, err.Error(), time.Now().Add(d)) {
+	if w.setStatus(state, err, time.Now().Add(d)) {
 		level := slog.LevelWarn
 		if state == StateHalted {
 			level = slog.LevelError
@@ -243,20 +244,24 @@ func (w *worker) checkLag(ctx context.Context) (skipped bool) {
 // recovered if it had failed.
 func (w *worker) recovered() {
 	w.retry.Reset()
-	if w.setStatus(StateRunning, "", time.Time{}) {
+	if w.setStatus(StateRunning, nil, time.Time{}) {
 		w.log.Info("sink delivers again")
 	}
 }
 
-// setStatus sets the state, its error text and the time of the next attempt. It reports
-// whether the state or the text changed.
-func (w *worker) setStatus(state State, text string, next time.Time) bool {
+// setStatus sets the state, its error, if any, and the time of the next attempt. It reports
+// whether the state or the error's text changed.
+func (w *worker) setStatus(state State, err error, next time.Time) bool {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
 	w.mu.Lock()
 	changed := w.status.State != state || w.status.Error != text
 	if w.status.State != state {
 		w.status.State, w.status.Since = state, time.Now()
 	}
-	w.status.Error, w.status.NextAttempt = text, next
+	w.status.Error, w.status.Cause, w.status.NextAttempt = text, failure.CauseOf(err), next
 	w.mu.Unlock()
 	if changed {
 		w.r.updateStateMetric()

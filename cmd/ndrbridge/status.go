@@ -160,9 +160,9 @@ func appliancesTable(appliances []admin.ApplianceStatus, now time.Time) *termina
 	return t
 }
 
-// applianceNote describes an unusual condition of an appliance that can be polled.
+// applianceNote describes an unusual condition of an appliance.
 func applianceNote(a admin.ApplianceStatus) string {
-	notes := []string{clockText(a)}
+	notes := []string{a.Cause, clockText(a)}
 	if a.Replaced != nil {
 		notes = append(notes, "a different appliance answers")
 	}
@@ -200,7 +200,7 @@ func streamsTable(status admin.Status, now time.Time) *terminal.Table {
 				lag = terminal.Seconds(*s.LagSeconds)
 			}
 			t.Add(a.Name, s.Stream, terminal.Ago(s.LastSuccess, now), terminal.Ago(s.Position, clock), lag, terminal.Rate(s.EventsPerSecond, status.Running),
-				countCell(s.Failures, terminal.Red), countCell(s.DeadLetters, terminal.Yellow), backlogText(s.Backlog))
+				countCell(s.Failures, terminal.Red), countCell(s.DeadLetters, terminal.Yellow), cmp.Or(s.Cause, backlogText(s.Backlog)))
 		}
 	}
 	return t
@@ -236,6 +236,9 @@ func sinksTable(status admin.Status, now time.Time) *terminal.Table {
 
 func addSink(t *terminal.Table, s admin.SinkStatus, state terminal.Cell, rate string, matches bool, now time.Time) {
 	var notes []string
+	if s.Cause != "" {
+		notes = append(notes, s.Cause)
+	}
 	if s.FillsJournalInSeconds > 0 {
 		notes = append(notes, "fills the journal in "+terminal.Seconds(s.FillsJournalInSeconds))
 	}

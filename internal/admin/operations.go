@@ -46,6 +46,9 @@ type apiOperations struct {
 	Backup Action[BackupRequest] `http:"POST /backup" group:"operation" errors:"409"`
 	// Rewind reads a stream of an appliance again from a time.
 	Rewind Action[RewindRequest] `http:"POST /rewind" group:"operation" errors:"404 409"`
+	// PollAppliance polls the streams of an appliance at once. Within its rate limit, and not before
+	// the end of a wait that it asked for. It answers before the polls end.
+	PollAppliance Action[OfAppliance] `http:"POST /appliances/{appliance}/poll" group:"operation" errors:"404 409"`
 	// Verify compares what an appliance shows with what was journalled. Reads the appliance, stream by
 	// stream, which takes a while. It changes nothing.
 	Verify Operation[VerifyRequest, []poller.Verification] `http:"POST /verify" group:"operation" errors:"404 409"`
@@ -109,6 +112,11 @@ func newOperations() (all apiOperations) {
 		value.Addr().Interface().(interface{ define(reflect.StructTag) }).define(field.Tag)
 	}
 	return all
+}
+
+// OfAppliance names an appliance.
+type OfAppliance struct {
+	Appliance string `param:"appliance" json:"-"` // the appliance's name
 }
 
 // OfSink names a sink.

@@ -59,6 +59,7 @@ type ApplianceStatus struct {
 	// The error of its last failed poll, while it is not reachable or the last poll of a stream
 	// failed.
 	Error string `json:"error,omitempty"`
+	Cause string `json:"cause,omitempty"` // that error in a few words
 	// Its firmware's version; absent if not known yet.
 	Firmware string `json:"firmware,omitempty"`
 	// How far its clock is ahead of the bridge's; negative: behind; absent if not known yet.
@@ -101,7 +102,10 @@ type StreamStatus struct {
 	LastSuccess time.Time `json:"last_success,omitzero"`
 	Failures    int       `json:"failures"`        // failed polls since then
 	Error       string    `json:"error,omitempty"` // the error of the last of them
-	DeadLetters uint64    `json:"dead_letters"`    // objects that could not be made into events
+	Cause       string    `json:"cause,omitempty"` // that error in a few words
+	// When it is polled again; absent unless the last poll failed.
+	NextAttempt time.Time `json:"next_attempt,omitzero"`
+	DeadLetters uint64    `json:"dead_letters"` // objects that could not be made into events
 	// Dead letters that were deleted to make space for newer ones.
 	DeadLettersDropped uint64 `json:"dead_letters_dropped,omitzero"`
 	// The appliance's time up to which the stream was read; absent if it was not.
@@ -137,6 +141,7 @@ type SinkStatus struct {
 	State string    `json:"state,omitempty"`
 	Since time.Time `json:"since,omitzero"`  // since when
 	Error string    `json:"error,omitempty"` // why it is not running
+	Cause string    `json:"cause,omitempty"` // that error in a few words
 	// When delivery is tried again; absent unless it is retrying or halted.
 	NextAttempt time.Time `json:"next_attempt,omitzero"`
 	LagEvents   uint64    `json:"lag_events"` // the events that it has yet to complete

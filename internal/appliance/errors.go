@@ -79,6 +79,9 @@ func (e *Error) cause() string {
 	return text
 }
 
+// HTTPStatus returns Status.
+func (e *Error) HTTPStatus() int { return e.Status }
+
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 

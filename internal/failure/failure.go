@@ -60,6 +60,8 @@ type Error struct {
 	// Unsent marks a Rejected error of an event that the bridge refused before
 	// sending any of it. Such an error proves nothing about the target.
 	Unsent bool
+	// Cause is what CauseOf returns, if Err does not wrap the error that it follows from.
+	Cause string
 	// Err describes the request and the answer. It contains no secret.
 	Err error
 }

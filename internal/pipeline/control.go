@@ -46,6 +46,7 @@ func (p *Pipeline) Control() *admin.Client {
 	admin.API.Backup.Operation.By(all, alone(&p.backingUp, "backup", func(ctx context.Context, r admin.BackupRequest) (admin.None, error) {
 		return admin.None{}, c.backup(ctx, r)
 	}))
+	admin.API.PollAppliance.By(all, c.poll)
 	admin.API.PauseSink.By(all, func(ctx context.Context, r admin.OfSink) error { return c.control(ctx, r, true) })
 	admin.API.ResumeSink.By(all, func(ctx context.Context, r admin.OfSink) error { return c.control(ctx, r, false) })
 	// A button pressed often must not send a target many events.
@@ -71,6 +72,18 @@ func (c *control) control(ctx context.Context, r admin.OfSink, paused bool) erro
 		}
 		return nil
 	})
+}
+
+// poll makes the streams of an appliance be polled at once.
+func (c *control) poll(_ context.Context, r admin.OfAppliance) error {
+	a, err := c.operator.appliance(r.Appliance)
+	if err != nil {
+		return err
+	}
+	for _, s := range c.all.appliance(a.Name).streams {
+		s.poller.PollNow()
+	}
+	return nil
 }
 
 // alone returns do limited to one call at a time: another one returns admin.ErrBusy.

@@ -105,7 +105,8 @@ func (c *control) status(ctx context.Context, _ admin.None) (admin.Status, error
 		a.report(&status.Appliances[i])
 		for n, stream := range a.streams {
 			of, polled := &status.Appliances[i].Streams[n], stream.poller.Status()
-			of.LastSuccess, of.Failures, of.Error = polled.LastSuccess, polled.Failures, polled.Error
+			of.LastSuccess, of.Failures, of.Error, of.Cause = polled.LastSuccess, polled.Failures, polled.Error, polled.Cause
+			of.NextAttempt = polled.NextAttempt
 			of.Events = polled.Events
 			of.EventsPerSecond = c.pipeline.history.rate(checkpoint.SourceOwner(polled.Source), polled.Events, now)
 			if p, ok := stream.source.Progress(); ok {
@@ -126,7 +127,7 @@ func (c *control) status(ctx context.Context, _ admin.None) (admin.Status, error
 	fills := fillingSink(c.config, stats)
 	for i, p := range c.all.sinks {
 		of, s := &status.Sinks[i], p.runner.Status()
-		of.State, of.Since, of.Error = string(s.State), s.Since, s.Error
+		of.State, of.Since, of.Error, of.Cause = string(s.State), s.Since, s.Error, s.Cause
 		of.Delivered, of.LastDelivery, of.NextAttempt = s.Delivered, s.LastDelivery, s.NextAttempt
 		of.EventsPerSecond = c.pipeline.history.rate(checkpoint.SinkOwner(of.Name), s.Delivered, now)
 		if s.Match != nil {
@@ -142,7 +143,7 @@ func (c *control) status(ctx context.Context, _ admin.None) (admin.Status, error
 // report adds the appliance's reachability, firmware and clock to of.
 func (p *appliancePart) report(of *admin.ApplianceStatus) {
 	r := p.watch.Reach()
-	if of.Since, of.Error = r.Since, r.Error; r.Known {
+	if of.Since, of.Error, of.Cause = r.Since, r.Error, r.Cause; r.Known {
 		of.Reachable = &r.Reachable
 	}
 	of.Firmware = p.system.version()

@@ -28,22 +28,27 @@ func (s *Sink) notAnswered(ctx context.Context, err error) error {
 func (s *Sink) unanswered(ctx context.Context, target string, err error) error {
 	switch cause := context.Cause(ctx); {
 	case cause == errNoAnswer:
-		return failure.Unavailable(failure.ScopeTarget, "%s: no answer within %v", target, s.o.Timeout)
+		return &failure.Error{Scope: failure.ScopeTarget, Class: failure.Transient, Cause: "timed out", Err: fmt.Errorf("%s: no answer within %v", target, s.o.Timeout)}
 	case cause != nil:
 		return fmt.Errorf("%s: %w", target, ctx.Err())
 	}
 	text := s.excerpt(err.Error())
+	failed := failure.Unavailable(failure.ScopeTarget, "%s: %s", target, text)
+	failed.Cause = failure.CauseOf(err)
 	if refusal, ok := errors.AsType[*proxyRefusal](err); ok {
-		return &failure.Error{Class: refusal.class(), Scope: failure.ScopeTarget, Err: fmt.Errorf("%s: %s", target, text)}
+		failed.Class, failed.Cause = refusal.class(), failure.CauseOfStatus(refusal.status)
+		return failed
 	}
 	if _, ok := errors.AsType[*linkLocalError](err); ok {
 		return failure.Errorf(failure.Halted, "%s: %s", target, text)
 	}
 	if advice := failure.TLSAdvice(err); advice != "" {
-		return failure.Errorf(failure.Halted, "%s: %s (%s)", target, text, advice)
+		halted := failure.Errorf(failure.Halted, "%s: %s (%s)", target, text, advice)
+		halted.Cause = failed.Cause
+		return halted
 	}
 	// Refused, reset, closed, a name that does not resolve: all are temporary.
-	return failure.Unavailable(failure.ScopeTarget, "%s: %s", target, text)
+	return failed
 }
 
 // proxyRefusal is a proxy's refusal of a CONNECT request.

@@ -178,7 +178,7 @@ func (t *tokens) explain(ctx context.Context, err error) error {
 		text += ": " + said
 	}
 	refused := failure.Errorf(class, "%s: %s", t.target, text)
-	refused.Scope, refused.RetryAfter = failure.ScopeTarget, wait
+	refused.Scope, refused.RetryAfter, refused.Cause = failure.ScopeTarget, wait, failure.CauseOfStatus(status)
 	return refused
 }
 

@@ -290,6 +290,6 @@ func (s *Sink) report(err error) error {
 	class, wait := failure.ClassOf(err)
 	return &failure.Error{
 		Class: class, Scope: failure.ScopeOf(err), RetryAfter: wait, Unsent: failure.IsUnsent(err),
-		Err: errors.New(s.target + ": " + err.Error()),
+		Cause: failure.CauseOf(err), Err: errors.New(s.target + ": " + err.Error()),
 	}
 }

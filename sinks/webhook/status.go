@@ -111,7 +111,7 @@ func (a Answer) Error(class failure.Class) *failure.Error {
 		text += ": " + quoted
 	}
 	err := failure.Errorf(class, "%s", text)
-	err.Scope = scopeOf(a.Status)
+	err.Scope, err.Cause = scopeOf(a.Status), failure.CauseOfStatus(a.Status)
 	return err
 }
 

@@ -33,12 +33,12 @@ func TestSinkFailureAndRecoveryAreShown(t *testing.T) {
 	soc.Answer(http.StatusServiceUnavailable)
 	a.AddMany(3)
 	p.awaitText(card("soc", ".state"), "Retrying")
-	p.awaitText("#verdict", "Sink soc has been failing")
+	p.awaitText("#verdict", "1 fault Sink soc retrying: receiver not available (503), next attempt ")
 	p.awaitText(card("soc", "dd"), "3 events for")
 	soc.Answer(http.StatusUnauthorized)
 	p.awaitText(card("soc", ".state"), "Halted")
-	p.awaitText("#verdict", "Sink soc is halted since")
-	p.awaitText("#verdict", "401")
+	p.awaitText("#verdict", "Sink soc halted: key rejected (401), next attempt ")
+	p.await("the run book is linked", element("#verdict [data-part=runbook]")+".href.endsWith('/page/runbook.md#:~:text=%23%23%23%20NdrbridgeSinkHalted')")
 	p.awaitText(card("soc", "[data-part=error]"), "401")
 	p.await("it is announced", element("#announcer")+".textContent.includes('Halted')")
 	p.await("it shows in the title", "document.title.startsWith('✕')")
@@ -63,7 +63,7 @@ func TestDeadLetterIsViewedAndRequeued(t *testing.T) {
 	a.Add(d)
 	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.URL)})
 	p := openTab(t, url)
-	p.awaitText("#verdict", "Sink soc has 3 dead letters")
+	p.awaitText("#verdict", "Sink soc 3 dead letters")
 	soc.Answer(0)
 	p.click(`[aria-label="View the dead letters of sink soc"]`)
 	p.await("all of them are listed", "document.querySelectorAll('.dead-letter').length === 3")
@@ -103,7 +103,7 @@ func TestUnconvertedObjectIsViewedAndDropped(t *testing.T) {
 	v := a.AddHuge(17 << 20) // larger than the limit of a response
 	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
 	p := openTab(t, url)
-	p.awaitText("#verdict", "hq/detections: 1 object could not be converted into events.")
+	p.awaitText("#verdict", "Stream hq/detections 1 object not converted")
 	p.click(`[aria-label="View the dead letters of hq/detections"]`)
 	p.awaitText("#dead-letters .dead-letter", "Drop")
 	assert.False(t, eval[bool](p, "document.querySelector('#dead-letters [data-part=requeue]').checkVisibility()"), "an object of a source can be requeued")
@@ -162,7 +162,7 @@ func TestSinkIsPausedAndResumed(t *testing.T) {
 		p.click(`[aria-label="Pause sink soc"]`)
 		p.awaitText(card("soc", ".state"), "Paused")
 		a.AddMany(2)
-		p.awaitText("#verdict", "2 events wait for it")
+		p.awaitText("#verdict", "1 reminder Sink soc paused, 2 events wait")
 		p.click(`[aria-label="Resume sink soc"]`)
 		p.awaitText(card("soc", ".state"), "Running")
 		await(t, "the events", func() bool { n, _ := count(soc); return n == 2 })
@@ -191,6 +191,34 @@ func TestSinkIsPausedAndResumed(t *testing.T) {
 		p.click(`[aria-label="Pause sink soc"]`)
 		p.awaitText(card("soc", "[data-part=action-error]"), "gone")
 	})
+}
+
+func TestATestEventIsSent(t *testing.T) {
+	_, applianceURL := startAppliance(t)
+	soc := loopback.Receive(t)
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.URL)})
+	p := openTab(t, url)
+	const button = `[aria-label="Send test event to sink soc"]`
+	p.click(button)
+	p.awaitText(card("soc", "[data-part=test-result]"), "The test event was delivered.")
+	await(t, "the test event", func() bool { n, _ := count(soc); return n == 1 })
+	soc.Answer(http.StatusForbidden)
+	p.click(button)
+	p.awaitText(card("soc", "[data-part=test-result]"), "The test event was not delivered.")
+	p.awaitText(card("soc", "[data-part=test-result]"), "403 Forbidden")
+	p.awaitText(card("soc", ".state"), "Running")
+}
+
+func TestAnApplianceIsPolledAtOnce(t *testing.T) {
+	a, applianceURL := startAppliance(t)
+	slow := strings.ReplaceAll(hq(applianceURL), "interval: 50ms", "interval: 1h")
+	url, _ := startBridge(t, settings{appliances: slow, sinks: webhook("soc", loopback.Receive(t).URL)})
+	p := openTab(t, url)
+	p.awaitText("#verdict", allIsWell)
+	p.awaitText("#appliances", "Reachable")
+	a.AddMany(2)
+	p.click(`[aria-label="Poll now: appliance hq"]`)
+	p.await("the new events are there", "document.querySelectorAll('.event').length === 2")
 }
 
 func TestSignIn(t *testing.T) {
@@ -237,7 +265,7 @@ func TestATokenForReadingIsOfferedNoActions(t *testing.T) {
 		p.await("the field has the focus", "document.activeElement?.id === 'token'")
 		p.press(strings.Split(token, "")...)
 		p.press("\r")
-		p.awaitText("#verdict", "Sink soc has 2 dead letters")
+		p.awaitText("#verdict", "Sink soc 2 dead letters")
 		p.click(`[aria-label="View the dead letters of sink soc"]`)
 		p.await("all of them are listed", "document.querySelectorAll('.dead-letter').length === 2")
 	}
@@ -374,7 +402,7 @@ func TestUnreachableApplianceIsShown(t *testing.T) {
 	p.awaitText("#appliances", "firmware 26.3.0.1234")
 	a.SetHazards(appliance.Hazards{ServerError: 1, ServerErrorStatus: http.StatusInternalServerError})
 	p.awaitText("#appliances .state", "Not reachable")
-	p.awaitText("#verdict", "Appliance hq is not reachable since")
+	p.awaitText("#verdict", "Appliance hq not reachable: ")
 	a.SetHazards(appliance.Hazards{})
 	p.awaitText("#verdict", allIsWell)
 }
@@ -391,9 +419,10 @@ func TestClusterIsShown(t *testing.T) {
 	p.awaitText("#cluster-title", "Cluster prod, as seen by bridge-2")
 	p.awaitText("#cluster", "bridge-1 owns the log")
 	p.awaitText("#cluster", "Generation 2 of the log, ")
-	p.awaitText("#verdict", "No other member can take over if bridge-1 fails.")
-	p.awaitText("#verdict", "Member bridge-3: open /var/lib/ndrbridge/state.db: no space left on device.")
-	p.awaitText("#verdict", "The configuration of bridge-2 differs from that of bridge-1")
+	p.awaitText("#verdict", "Cluster no standby is ready")
+	p.awaitText("#verdict", "Member bridge-3 reports an error")
+	p.awaitText("#cluster", "open /var/lib/ndrbridge/state.db: no space left on device")
+	p.awaitText("#verdict", "Member bridge-2 configuration differs")
 	p.awaitText(`.member[data-key="bridge-1"]`, "Owns the log")
 	p.awaitText(`.member[data-key="bridge-2"]`, "Different configuration")
 	p.awaitText(`.member[data-key="bridge-2"]`, "Standby, cannot take over yet")
@@ -403,7 +432,7 @@ func TestClusterIsShown(t *testing.T) {
 	alone := someCluster()
 	alone.Members = alone.Members[:1]
 	state.Store(alone)
-	p.awaitText("#verdict", "bridge-1 is the only member of the cluster: no other takes over if it fails.")
+	p.awaitText("#verdict", "Cluster only one member")
 	p.await("the other members are gone", "document.querySelectorAll('.member').length === 1")
 	well := someCluster()
 	well.Members = well.Members[:2]
@@ -416,7 +445,8 @@ func TestClusterIsShown(t *testing.T) {
 	lost.Owner, lost.WithoutOwnerSeconds, lost.Error = "", 90, "NATS lost a part of the log: run ndrbridge cluster recover"
 	state.Store(lost)
 	p.awaitText("#verdict", "The bridge cannot report its status: no member owns the log.")
-	p.awaitText("#verdict", "NATS lost a part of the log: run ndrbridge cluster recover.")
+	p.awaitText("#verdict", "Cluster no member polls")
+	p.awaitText("#cluster", "NATS lost a part of the log: run ndrbridge cluster recover")
 	p.awaitText("#cluster", "No owner for 2 min")
 	state.Store(well)
 	p.awaitText("#verdict", allIsWell)

@@ -45,16 +45,16 @@ async function detailOf(answer) {
   }
 }
 
-// text, json and send abort after 15 s, unless a longer time is given.
-const timeout = (milliseconds = 15_000) => AbortSignal.timeout(milliseconds);
+// text and json abort after 15 s, and send after 60: the bridge waits for targets.
+const timeout = (seconds = 15) => AbortSignal.timeout(seconds * 1000);
 
 export const text = async (path) => (await open(path, { signal: timeout() })).text();
 
 export const json = async (path) => (await open(path, { signal: timeout() })).json();
 
 // send sends a command and returns the response's JSON, or null if it has no body.
-export async function send(method, path, body, milliseconds) {
-  const answer = await open(path, { method, body, signal: timeout(milliseconds) });
+export async function send(method, path, body) {
+  const answer = await open(path, { method, body, signal: timeout(60) });
   return answer.status === 204 ? null : answer.json();
 }
 
@@ -63,6 +63,21 @@ export function inWords(error) {
   if (error instanceof Problem) return error.message;
   if (error.name === "TimeoutError") return "the bridge did not answer in time; the request may still succeed";
   return "the bridge does not answer";
+}
+
+// act carries out what a button does, and shows a failure in the element error. It then calls done.
+export async function act(button, error, action, done) {
+  if (button.getAttribute("aria-busy") === "true") return;
+  button.setAttribute("aria-busy", "true"); // disabling the button would remove its focus
+  error.hidden = true;
+  try {
+    await action();
+  } catch (failure) {
+    error.textContent = `That failed: ${inWords(failure)}`;
+    error.hidden = false;
+  }
+  await done();
+  button.removeAttribute("aria-busy");
 }
 
 // pathOf joins and escapes the segments of a path in the API.

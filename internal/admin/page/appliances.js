@@ -1,5 +1,6 @@
 // The appliances and their streams.
 
+import { act, pathOf, send } from "./api.js";
 import { chart } from "./charts.js";
 import { label, make, number, part, sync, writeOrHide, time, write } from "./elements.js";
 import { prepareFold, setWell } from "./fold.js";
@@ -9,15 +10,18 @@ import { order } from "./order.js";
 import { showError, showShape, showState } from "./states.js";
 import { clockInWords, fails, isSkewed, replacedInWords, troubleOf } from "./verdict.js";
 
-// showAppliances shows the appliances of a status.
-export function showAppliances(parent, appliances) {
+// showAppliances shows the appliances of a status. acted is called after one was polled.
+export function showAppliances(parent, appliances, acted) {
   const key = (a) => a.name;
-  sync(parent, order(parent, appliances, key, troubleOf), { key, create: createAppliance, fill: fillAppliance });
+  sync(parent, order(parent, appliances, key, troubleOf), { key, create: (a) => createAppliance(a.name, acted), fill: fillAppliance });
 }
 
-function createAppliance() {
+function createAppliance(name, acted) {
   const card = make("appliance-card");
   prepareFold(card);
+  const poll = part(card, "poll");
+  label(poll, `Poll now: appliance ${name}`);
+  poll.addEventListener("click", () => act(poll, part(card, "action-error"), () => send("POST", pathOf("appliances", name, "poll")), acted));
   return card;
 }
 
@@ -25,7 +29,7 @@ function fillAppliance(card, a) {
   write(part(card, "name"), a.name);
   setWell(card, troubleOf(a) === 0 && a.reachable === true, `appliance ${a.name}`);
   const state = part(card, "state");
-  if (a.reachable === false) showShape(state, "bad", "Not reachable");
+  if (a.reachable === false) showShape(state, "bad", ["Not reachable", a.cause].filter(Boolean).join(": "));
   else if (a.streams.some(fails)) showShape(state, "warn", "Polls failing");
   else if (a.reachable) showShape(state, "ok", "Reachable");
   else showShape(state, "unknown", "Not known yet");
@@ -58,6 +62,7 @@ function fillStream(row, a, s) {
   position.hidden = !s.position;
   if (s.position) time(position, s.position, format.toSecond);
   write(part(row, "lag"), format.duration(s.lag_seconds));
+  writeOrHide(part(row, "answered"), s.failures === 0 ? "" : s.last_success ? `last answer ${format.toSecond(s.last_success)}` : "no answer since the start");
   write(part(row, "rate"), format.rate(s.events_per_second));
   number(part(row, "events"), s.events);
   writeOrHide(part(row, "backlog"), s.backlog ? backlogInWords(s.backlog) : "");

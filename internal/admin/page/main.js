@@ -78,7 +78,7 @@ function show(status) {
   time(byId("since"), status.started, format.toMinute);
   byId("reloaded").hidden = !status.reload?.ok;
   if (status.reload?.ok) time(byId("reloaded-at"), status.reload.time, format.toMinute);
-  showAppliances(byId("appliances"), status.appliances);
+  showAppliances(byId("appliances"), status.appliances, refresh);
   showJournal(byId("journal"), status.state);
   showTickets(byId("tickets"), status);
   showCluster(byId("cluster"), status.cluster);
@@ -131,7 +131,7 @@ function showFailure(failure, cluster) {
   const last = lastSuccess ? ` This page shows its status of ${format.toSecond(lastSuccess)}.` : "";
   if (cluster) showCluster(byId("cluster"), cluster);
   byId("cluster").toggleAttribute("data-fresh", Boolean(cluster));
-  const found = { level: "bad", lines: [{ text: `${why}${last} Retrying automatically.` }, ...clusterProblems(cluster)] };
+  const found = { level: "bad", title: `${why}${last} Retrying automatically.`, lines: [...clusterProblems(cluster)] };
   showOverall(found);
   announcements.announce({ ...found, level: "gone" }, []);
 }

@@ -1,6 +1,7 @@
 // The overall status at the top of the page, and announcements for screen readers.
 
-import { icon, write } from "./elements.js";
+import { icon, label, make, part, sync, time, write, writeOrHide } from "./elements.js";
+import * as format from "./format.js";
 import { reveal, route, to } from "./route.js";
 import { wordOf } from "./states.js";
 
@@ -12,34 +13,45 @@ const announcer = document.getElementById("announcer");
 // Prefixes of the document's title, the only visible part of a background tab.
 const marks = { bad: "✕ ", warn: "! ", paused: "‖ " };
 
-// showOverall shows a verdict: its first line large, the others below.
-export function showOverall({ level, lines }) {
+// showOverall shows a verdict: its title large, a line for each fault below.
+export function showOverall({ level, title, lines }) {
   section.dataset.level = level;
   icon(section.firstElementChild, level);
-  showLine(first, lines[0]);
-  const others = lines.slice(1);
-  more.hidden = others.length === 0;
-  others.forEach((line, i) => showLine(more.children[i] ?? more.appendChild(document.createElement("li")), line));
-  while (more.children.length > others.length) more.lastElementChild.remove();
+  write(first, title);
+  more.hidden = lines.length === 0;
+  sync(more, lines.map((line, i) => ({ line, i })), { key: ({ i }) => String(i), create: createLine, fill: (row, { line }) => fillLine(row, line) });
   document.title = `${marks[level] ?? ""}ndrbridge`;
 }
 
-// showLine shows a line in an element, as a link to what it is about.
-function showLine(element, { text, target }) {
-  let link = element.firstElementChild;
-  if (!target) {
-    link?.remove();
-    write(element, text);
-    return;
+function createLine() {
+  const row = make("fault-row");
+  const link = part(row, "name");
+  // The fragment may be the current one already, so that following it would do nothing.
+  link.addEventListener("click", () => link.hash && reveal(route(link.hash).target));
+  return row;
+}
+
+function fillLine(row, { level, target, name, cause, next, detail, alert }) {
+  row.dataset.level = level;
+  icon(row.firstElementChild, level);
+  const link = part(row, "name");
+  write(link, name);
+  const href = target ? to(...target) : null;
+  if (link.getAttribute("href") !== href) {
+    if (href) link.href = href;
+    else link.removeAttribute("href");
   }
-  if (!link) {
-    link = document.createElement("a");
-    // The fragment may be the current one already, so that following it would do nothing.
-    link.addEventListener("click", () => reveal(route(link.hash).target));
-    element.replaceChildren(link);
-  }
-  if (link.getAttribute("href") !== to(...target)) link.href = to(...target);
-  write(link, text);
+  write(part(row, "cause"), cause);
+  part(row, "next-attempt").hidden = !next;
+  if (next) time(part(row, "next"), next, format.until);
+  writeOrHide(part(row, "detail"), detail);
+  const book = part(row, "runbook");
+  book.hidden = !alert;
+  if (!alert) return;
+  // The run book is plain text: the browser scrolls to the title of the section.
+  const address = `page/runbook.md#:~:text=%23%23%23%20Ndrbridge${alert}`;
+  if (book.getAttribute("href") !== address) book.setAttribute("href", address);
+  label(book, `Run book about ${name}: ${cause}`);
 }
 
 // Announcements announces changes of state to screen readers, but not of numbers.
@@ -47,9 +59,9 @@ export class Announcements {
   #states = new Map(); // of sinks, by name
   #level = "";
 
-  announce({ level, lines }, sinks) {
+  announce({ level, title, lines }, sinks) {
     const changes = [];
-    if (level !== this.#level) changes.push(lines[0].text);
+    if (level !== this.#level) changes.push([title, lines[0] && `${lines[0].name}: ${lines[0].cause}`].filter(Boolean).join(". "));
     this.#level = level;
     for (const { name, state } of sinks) {
       const before = this.#states.get(name);

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"path"
 	"time"
+
+	"ndrbridge/docs"
 )
 
 //go:embed *.html *.css *.js *.svg
@@ -32,10 +34,12 @@ var contentTypes = map[string]string{
 	".css":  "text/css; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
 	".svg":  "image/svg+xml",
+	".md":   "text/plain; charset=utf-8", // browsers show it
 }
 
 // Handlers returns a handler for each file, by its pattern for http.ServeMux: the page
-// is at /, the files it loads are under /page/. The handlers answer any method like
+// is at /, the files it loads are and the run book that
+// it links to are under /page/. The handlers answer any method like
 // GET.
 func Handlers() map[string]http.Handler {
 	entries, err := files.ReadDir(".")
@@ -48,17 +52,18 @@ func Handlers() map[string]http.Handler {
 		if entry.Name() == index {
 			pattern = "/{$}"
 		}
-		handlers[pattern] = newFile(entry.Name())
+		content, err := files.ReadFile(entry.Name())
+		if err != nil {
+			panic(err) // the files are part of the program
+		}
+		handlers[pattern] = newFile(entry.Name(), content)
 	}
+	handlers["/page/runbook.md"] = newFile("runbook.md", docs.Runbook)
 	return handlers
 }
 
 // newFile returns a handler that serves one file.
-func newFile(name string) http.Handler {
-	content, err := files.ReadFile(name)
-	if err != nil {
-		panic(err) // the files are part of the program
-	}
+func newFile(name string, content []byte) http.Handler {
 	sum := sha256.Sum256(content)
 	etag := `"` + hex.EncodeToString(sum[:16]) + `"`
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -26,7 +26,7 @@ func get(t *testing.T, handler http.Handler, header ...string) *httptest.Respons
 }
 
 func TestFilesHaveStrictHeaders(t *testing.T) {
-	types := map[string]string{"": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+	types := map[string]string{"": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".md": "text/plain; charset=utf-8"}
 	for pattern, handler := range page.Handlers() {
 		t.Run(pattern, func(t *testing.T) {
 			answer := get(t, handler)

@@ -1,6 +1,6 @@
 // The sinks, with the buttons to control them.
 
-import { inWords, pathOf, send } from "./api.js";
+import { act, pathOf, send } from "./api.js";
 import { chart } from "./charts.js";
 import { label, make, number, part, sync, writeOrHide, time, write } from "./elements.js";
 import { prepareFold, setWell } from "./fold.js";
@@ -10,15 +10,16 @@ import { openDeadLetters } from "./dead.js";
 import { showError, showShape, showState } from "./states.js";
 import { fillsSoon, matchFailure, matchesNothing, trouble } from "./verdict.js";
 
-// From this many sinks on, each is a row, which unfolds into its card.
-const many = 5;
+// From this many sinks on, a wide page shows them as a table.
+const tableFrom = 5;
 
 // showSinks shows the sinks of a status. acted is called after a sink was paused or
 // resumed.
 export function showSinks(parent, status, acted) {
   const all = [...status.sinks, ...(status.unconfigured ?? []).map((s) => ({ ...s, unconfigured: true }))];
-  parent.toggleAttribute("data-many", all.length >= many);
   const key = (s) => s.name;
+  parent.toggleAttribute("data-many", all.length >= tableFrom);
+  parent.previousElementSibling.hidden = all.length < tableFrom;
   sync(parent, order(parent, all, key, trouble), { key, create: (s) => createSink(s.name, acted), fill: fillSink });
 }
 
@@ -26,41 +27,18 @@ function createSink(name, acted) {
   const card = make("sink-card");
   prepareFold(card);
   const error = part(card, "action-error");
-  const result = part(card, "test-result");
-  const act = async (button, action) => {
-    if (button.getAttribute("aria-busy") === "true") return;
-    button.setAttribute("aria-busy", "true"); // disabling the button would remove its focus
-    writeOrHide(error, "");
-    writeOrHide(result, "");
-    try {
-      const answer = await send("POST", pathOf("sinks", name, action), undefined, longest[action]);
-      if (action === "send") writeOrHide(answer.delivered ? result : error, testInWords(answer));
-    } catch (failure) {
-      writeOrHide(error, `That failed: ${inWords(failure)}`);
-    }
-    await acted();
-    button.removeAttribute("aria-busy");
-  };
-  const toggle = part(card, "switch");
-  toggle.addEventListener("click", () => act(toggle, toggle.dataset.action));
-  const retry = part(card, "retry");
-  retry.addEventListener("click", () => act(retry, "resume"));
-  const test = part(card, "test");
-  test.addEventListener("click", () => act(test, "send"));
-  label(test, `Send test event to sink ${name}`);
+  const onClick = (button, action, answered) =>
+    button.addEventListener("click", () => act(button, error, () => send("POST", pathOf("sinks", name, action ?? button.dataset.action)).then(answered), acted));
+  onClick(part(card, "switch"));
+  onClick(part(card, "retry"), "resume");
+  onClick(part(card, "test"), "send", ({ delivered, findings }) => {
+    const sent = part(card, "test-result");
+    sent.className = delivered ? "note" : "trouble";
+    const texts = findings.map((f) => [`${f.step}: ${f.result === "ok" || f.result === "remark" ? "" : `${f.result}, `}${f.detail}`, f.advice].filter(Boolean).join("; "));
+    writeOrHide(sent, [delivered ? "The test event was delivered." : "The test event was not delivered.", ...texts].join("\n"));
+  });
   part(card, "view").addEventListener("click", () => openDeadLetters({ name: `sink ${name}`, path: ["sinks", name], sink: name, acted }));
   return card;
-}
-
-// How many milliseconds an answer may take, if it is longer than usual: a test event is sent, and a
-// failure explained.
-const longest = { send: 50_000 };
-
-// testInWords describes what became of a test event.
-function testInWords({ delivered, findings }) {
-  const told = findings.filter(({ result }) => result !== "ok" || delivered);
-  const lines = told.map(({ step, detail, advice }) => `${step}: ${[detail, advice].filter(Boolean).join("; ")}`);
-  return [delivered ? "The test event was delivered." : "The test event was not delivered.", ...lines].join("\n");
 }
 
 function fillSink(card, s) {
@@ -76,10 +54,14 @@ function fillSink(card, s) {
   if (s.since) time(part(card, "since"), s.since, format.toMinute);
   const toggle = part(card, "switch");
   const paused = s.state === "paused";
-  toggle.hidden = part(card, "test").hidden = Boolean(s.unconfigured);
+  toggle.hidden = Boolean(s.unconfigured);
   toggle.dataset.action = paused ? "resume" : "pause";
   write(toggle, paused ? "Resume" : "Pause");
   label(toggle, `${paused ? "Resume" : "Pause"} sink ${s.name}`);
+  writeOrHide(part(card, "cause"), paused ? "" : s.cause);
+  const tests = part(card, "test");
+  tests.hidden = Boolean(s.unconfigured);
+  label(tests, `Send test event to sink ${s.name}`);
   const retry = part(card, "retry");
   // A focused button stays visible until it loses the focus.
   retry.hidden = s.state !== "halted" && document.activeElement !== retry;

@@ -1,6 +1,8 @@
-// verdict summarises a status for people: {level, lines}. lines count the problems, if there are
-// several, and name each, the most severe first, or report that all is well: {text, target}, where target is the part of
-// the page that shows it, as in route.js, or absent. level is bad, warn, paused or ok.
+// verdict summarises a status for people: {level, title, lines}. lines are the faults, the most
+// severe first: {level, target, name, cause, next, detail, alert}. target is the part of the page
+// that shows it, as in route.js, cause a few words, next the time of the next attempt, detail what
+// that part does not show, and alert its section of the run book. All but level, name and cause
+// may be absent. level is bad, warn, paused or ok.
 
 import * as format from "./format.js";
 
@@ -50,17 +52,13 @@ export function troubleOf(a) {
 
 export function verdict(status) {
   const found = [...reload(status.reload), ...clusterProblems(status.cluster), ...journal(status), ...sinks(status), ...appliances(status), ...tickets(status)];
-  if (found.length === 0) return { level: "ok", lines: [{ text: allIsWell(status) }] };
+  if (found.length === 0) return { level: "ok", title: allIsWell(status), lines: [] };
   const order = ["bad", "warn", "paused"];
   found.sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
-  const level = found[0].level;
-  return { level, lines: found.length === 1 ? found : [{ text: countOf(found, level) }, ...found] };
-}
-
-// countOf counts problems, and the most severe of them if there are others.
-function countOf(found, level) {
-  const severe = found.filter((f) => f.level === level).length;
-  return format.counted(found.length, "problem") + (level === "bad" && severe < found.length ? `, ${severe} of them severe` : "");
+  const faults = found.filter((f) => f.level !== "paused").length;
+  const rest = found.length - faults;
+  const title = [faults && format.counted(faults, "fault"), rest && format.counted(rest, "reminder")].filter(Boolean).join(", ");
+  return { level: found[0].level, title, lines: found };
 }
 
 function allIsWell(status) {
@@ -78,28 +76,24 @@ const waiting = (events) => (events === 0 ? "no events wait" : `${format.counted
 
 const since = (time) => (time ? ` since ${format.toMinute(time)}` : "");
 
-// next describes when a sink tries again.
-const next = (s) => (s.next_attempt ? `; next attempt ${format.until(s.next_attempt)}` : " and is retried");
-
 function* reload(r) {
   if (!r || r.ok) return;
-  yield { level: "warn", text: `The configuration was not reloaded at ${format.toMinute(r.time)}, and the bridge continues with the previous one: ${sentence(r.error)}` };
+  yield { level: "warn", name: "Configuration", cause: `not reloaded at ${format.toMinute(r.time)}`, detail: sentence(r.error), alert: "ReloadFailed" };
 }
 
 // clusterProblems yields the problems of a cluster, if there is one.
 export function* clusterProblems(c) {
   if (!c) return;
-  const of = (level, text) => ({ level, target: ["cluster"], text });
-  if (!c.owner) yield of("bad", "No member owns the log of the cluster: no appliance is polled until one takes it.");
-  if (c.error) yield of("bad", sentence(c.error));
+  const of = (level, cause, alert, name = "Cluster") => ({ level, target: ["cluster"], name, cause, alert });
+  if (!c.owner) yield of("bad", "no member polls", "ClusterWithoutOwner");
+  if (c.error) yield of("bad", "log cannot be used", "ClusterWithoutOwner");
   const standbys = c.members.filter((m) => m.member !== c.owner);
-  if (c.owner && standbys.length === 0) yield of("warn", `${c.owner} is the only member of the cluster: no other takes over if it fails.`);
-  else if (c.owner && !standbys.some((m) => m.ready)) yield of("warn", `No other member can take over if ${c.owner} fails.`);
+  if (c.owner && standbys.length === 0) yield of("warn", "only one member", "ClusterWithoutStandby");
+  else if (c.owner && !standbys.some((m) => m.ready)) yield of("warn", "no standby is ready", "ClusterWithoutStandby");
   for (const m of c.members) {
-    if (m.error) yield of("warn", `Member ${m.member}: ${sentence(m.error)}`);
+    if (m.error) yield of("warn", "reports an error", "ClusterCannotFollow", `Member ${m.member}`);
+    if (m.config === "differs") yield of("warn", "configuration differs", "", `Member ${m.member}`);
   }
-  const differing = c.members.filter((m) => m.config === "differs").map((m) => m.member);
-  if (differing.length > 0) yield of("warn", `The configuration of ${differing.join(", ")} differs from that of ${c.owner || c.member}: give all members the same one.`);
 }
 
 function* journal({ state, sinks }) {
@@ -108,58 +102,51 @@ function* journal({ state, sinks }) {
   yield {
     level: "bad",
     target: ["journal"],
-    text: `The journal is full and polling is paused: fix ${slowest ? `sink ${slowest.name}` : "the sinks"}, set its lag.policy to skip, or raise journal.max_bytes.`,
+    name: "Journal",
+    cause: "full, polling is paused",
+    detail: `Fix ${slowest ? `sink ${slowest.name}` : "the sinks"}, set its lag.policy to skip, or raise journal.max_bytes.`,
+    alert: "JournalFull",
   };
 }
 
 // sorted returns items in the order of their cards: the highest rank first.
 const sorted = (items, rank) => items.toSorted((a, b) => rank(b) - rank(a));
 
+// The level and the section of the run book of a sink's state.
+const states = { halted: ["bad", "SinkHalted"], stuck: ["bad", "SinkRetrying"], retrying: ["warn", "SinkRetrying"] };
+
 function* sinks(status) {
   for (const s of sorted(status.sinks, trouble)) {
-    const name = `Sink ${s.name}`;
-    switch (s.state) {
-      case "halted":
-        yield { level: "bad", target: ["sinks", s.name], text: `${name} is halted${since(s.since)}: ${sentence(s.error)} Fix it; delivery resumes automatically.` };
-        break;
-      case "stuck":
-        yield { level: "bad", target: ["sinks", s.name], text: `${name} is stuck${since(s.since)}: ${sentence(s.error)}` };
-        break;
-      case "retrying":
-        yield { level: "warn", target: ["sinks", s.name], text: `${name} has been failing${since(s.since)}${next(s)}: ${sentence(s.error)}` };
-        break;
-      case "paused":
-        yield { level: "paused", target: ["sinks", s.name], text: `${name} is paused${since(s.since)}; ${waiting(s.lag_events)} for it.` };
-        break;
+    const of = (level, cause, alert) => ({ level, target: ["sinks", s.name], name: `Sink ${s.name}`, cause, alert });
+    if (states[s.state]) {
+      const [level, alert] = states[s.state];
+      yield { ...of(level, `${s.state}: ${s.cause || "see its error"}`, alert), next: s.next_attempt };
     }
-    if (fillsSoon(s)) {
-      yield { level: "warn", target: ["sinks", s.name], text: `${name} will fill the journal in about ${format.duration(s.fills_journal_in_seconds)}; polling then pauses.` };
-    }
-    if (s.over_lag) yield { level: "warn", target: ["sinks", s.name], text: `${name} is over its lag budget.` };
-    if (s.dead_letters > 0) yield { level: "warn", target: ["sinks", s.name], text: `${name} has ${format.counted(s.dead_letters, "dead letter")}: view the reasons, then requeue or drop them.` };
-    if (s.match?.error) yield { level: "warn", target: ["sinks", s.name], text: `${name}: ${matchFailure(s.match)}` };
+    if (s.state === "paused") yield of("paused", `paused, ${waiting(s.lag_events)}`, "SinkPaused");
+    if (fillsSoon(s)) yield of("warn", `fills journal in ${format.duration(s.fills_journal_in_seconds)}`, "JournalFullSoon");
+    if (s.over_lag) yield of("warn", "over its lag budget", "SinkLagging");
+    if (s.dead_letters > 0) yield of("warn", format.counted(s.dead_letters, "dead letter"), "DeadLetters");
+    if (s.match?.error) yield of("warn", `match failed for ${format.counted(s.match.errors, "event")}`, "MatchFailing");
     // A match of rare events is usual, but one of no events since the start is not.
-    if (s.match?.matched === 0 && matchesNothing(s.match)) yield { level: "warn", target: ["sinks", s.name], text: `${name}: ${matchesNothing(s.match)}` };
+    if (s.match?.matched === 0 && matchesNothing(s.match)) yield of("warn", `match matches no events`, "");
   }
   for (const s of status.unconfigured ?? []) {
-    yield { level: "paused", target: ["sinks", s.name], text: `Sink ${s.name} is no longer configured: delete its state with "ndrbridge state forget ${s.name}".` };
+    yield { level: "paused", target: ["sinks", s.name], name: `Sink ${s.name}`, cause: "no longer configured", detail: `Delete its state with "ndrbridge state forget ${s.name}".` };
   }
 }
 
 function* appliances(status) {
   for (const a of sorted(status.appliances, troubleOf)) {
-    const name = `Appliance ${a.name}`;
-    if (a.reachable === false) yield { level: "bad", target: ["appliances", a.name], text: `${name} is not reachable${since(a.since)}: ${sentence(a.error ?? "its polls are failing")}` };
+    const of = (level, cause, alert, name = `Appliance ${a.name}`) => ({ level, target: ["appliances", a.name], name, cause, alert });
+    const next = a.streams.map((s) => s.next_attempt).filter(Boolean).sort()[0];
+    if (a.reachable === false) yield { ...of("bad", `not reachable: ${a.cause || "see its error"}`, "ApplianceUnreachable"), next };
     for (const s of a.streams) {
-      if (fails(s) && a.reachable !== false) {
-        yield { level: "warn", target: ["appliances", a.name], text: `Polls of ${a.name}/${s.stream} are failing and being retried: ${sentence(s.error)}` };
-      }
-      if (s.dead_letters > 0) {
-        yield { level: "warn", target: ["appliances", a.name], text: `${a.name}/${s.stream}: ${format.counted(s.dead_letters, "object")} could not be converted into events.` };
-      }
+      const name = `Stream ${a.name}/${s.stream}`;
+      if (fails(s) && a.reachable !== false) yield { ...of("warn", `polls fail: ${s.cause || "see its error"}`, "SourceSilent", name), next: s.next_attempt };
+      if (s.dead_letters > 0) yield of("warn", `${format.counted(s.dead_letters, "object")} not converted`, "SourceDeadLetters", name);
     }
-    if (a.replaced) yield { level: "bad", target: ["appliances", a.name], text: `${name}: ${replacedInWords(a.replaced)}` };
-    if (isSkewed(a)) yield { level: "warn", target: ["appliances", a.name], text: `${name}: ${clockInWords(a.clock_skew_seconds)}` };
+    if (a.replaced) yield of("bad", "another appliance answers", "");
+    if (isSkewed(a)) yield of("warn", `clock ${format.duration(Math.abs(a.clock_skew_seconds))} ${a.clock_skew_seconds > 0 ? "ahead" : "behind"}`, "ClockSkew");
   }
 }
 
@@ -173,11 +160,12 @@ export const clockInWords = (skew) =>
 
 function* tickets(status) {
   for (const a of status.appliances) {
+    const halted = a.tickets?.state === "halted";
     if (a.tickets?.error) {
-      yield { level: a.tickets.state === "halted" ? "bad" : "warn", target: ["appliances", a.name], text: `Tickets cannot be written to ${a.name}; their commands are kept: ${sentence(a.tickets.error)}` };
+      yield { level: halted ? "bad" : "warn", target: ["appliances", a.name], name: `Tickets of ${a.name}`, cause: "cannot be written", alert: halted ? "TicketWriterHalted" : "TicketWriterRetrying" };
     }
   }
   for (const i of status.intakes ?? []) {
-    if (i.error) yield { level: "warn", target: ["tickets"], text: `Ticket commands cannot be received from ${i.intake}; they wait there: ${sentence(i.error)}` };
+    if (i.error) yield { level: "warn", target: ["tickets"], name: `Tickets from ${i.intake}`, cause: "cannot be received", alert: "TicketIntakeDown" };
   }
 }
