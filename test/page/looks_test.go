@@ -250,6 +250,9 @@ func TestManySinksHaveARowEach(t *testing.T) {
 			p.picture(name, true)
 		}
 	}
+	p.run("a sink that failed has its buttons on a phone", func(*testing.T) {
+		p.awaitShown(card("soc", "[data-part=retry]"))
+	})
 	p.resize(1440, 900)
 	p.run("a row unfolds into a card", func(*testing.T) {
 		p.click(`[aria-label="More about sink chat"]`)
