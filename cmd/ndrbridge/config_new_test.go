@@ -56,8 +56,7 @@ func newFlags(t *testing.T, names ...string) (flags []string) {
 				}
 				flags = append(flags, "--secret-file", e.Name+"="+writeFile(t, q.value, text, 0o600))
 			default:
-				own := strings.NewReplacer("dcr-REPLACE", "dcr-"+strings.Repeat("1", 32), "REPLACE", "corp", "example.com", "corp.example").Replace(q.value)
-				flags = append(flags, "--value", e.Name+"."+q.key+"="+own)
+				flags = append(flags, "--value", e.Name+"."+q.key+"="+ownValue(q.value))
 			}
 			return ""
 		})

@@ -219,6 +219,8 @@ func provide(t *testing.T, node *yaml.Node, certificate, key string) {
 			child.Value = file(t, certificate)
 		case name == "key_file" && find(node, "cert_file") != nil:
 			child.Value = file(t, key)
+		case name == "url_file":
+			child.Value = file(t, "https://hooks.example/a-hook")
 		case name == "template_file":
 			child.Value = file(t, `{"id": {{json .event.id}}}`)
 		case name == "read_token_file": // must differ from the other token

@@ -30,7 +30,6 @@ var excluded = []exclusion{
 	{"make bench", "it takes an hour; the tests of test/bench run its parts", "make -n bench"},
 	{"go run ./test/bench", "it takes minutes; a test of test/bench reads the flags", "go run ./test/bench --help"},
 	{"apt install", "it installs a release; the workflow builds and installs the packages", ""},
-	{"editor", "it is for a person", ""},
 	{"systemctl", "it needs systemd; deploy/check verifies the unit and runs the bridge within its limits", ""},
 	{"journalctl", "it needs systemd", ""},
 	{"docker", "it needs Docker; tests of deploy load the files of compose, and the workflow builds the image", ""},
@@ -137,12 +136,12 @@ var readings = []reading{
 	{document: "docs/performance.md", checkout: true, slow: true},
 	{document: "CONTRIBUTING.md", checkout: true, slow: true},
 	{
-		document: "README.md", checkout: true, slow: true, setup: "cp ndrbridge.yaml edited.yaml",
+		document: "README.md", checkout: true, slow: true, setup: "mv ndrbridge.yaml edited.yaml",
 		config: func(t *testing.T, d docs.Document) string { return listening + blockOf(t, d, "appliances:") },
 		before: []preparation{{"bin/ndrbridge check", "cp edited.yaml ndrbridge.yaml"}},
 	},
 	{
-		document: "deploy/README.md", checkout: true, config: fixed(site), setup: "touch hq hq.key; mkdir /etc/ndrbridge/secrets",
+		document: "deploy/README.md", checkout: true, config: fixed(site), setup: "touch hq; mkdir /etc/ndrbridge/secrets",
 		before: []preparation{
 			{"cd deploy/compose", "cd"},
 			{"cp ", "cd"},
@@ -164,10 +163,13 @@ stored='-fsS -H Content-Type:application/json -d {} -o document'
 		},
 	},
 	{document: "docs/guarantees.md", checkout: true, config: fixed(site), setup: "start" + delivered},
-	{
-		document: "docs/splunk-and-slack.md", config: fixed(site),
-		setup: "mkdir -p /etc/ndrbridge/secrets; touch hq.key hec.key slack.key; start" + delivered,
-	},
+	startOf("splunk-and-slack", "--value splunk_hec.url=https://127.0.0.1:8088 --secret-file splunk_hec=key --secret-file slack=url"),
+	startOf("elastic", "--value elasticsearch.url=https://es.example:9200 --secret-file elasticsearch=key"),
+	startOf("sentinel", "--value sentinel.url=https://h --value sentinel.rule_id=dcr-11111111111111111111111111111111 --value sentinel.token_url=https://h --value sentinel.client_id=id --secret-file sentinel=key"),
+	startOf("kafka", "--value kafka.brokers=127.0.0.1:9092"),
+	startOf("nats", "--value nats.url=nats://127.0.0.1:4222"),
+	startOf("jira", "--value jira.url=https://corp.atlassian.net --value jira.username=bridge@corp.example --secret-file jira=key"),
+	startOf("pagerduty", "--secret-file pagerduty=key"),
 	{document: "docs/testing.md", config: fixed(site), setup: "start" + delivered},
 	{document: "docs/runbook.md", config: fixed(site), setup: "start" + delivered},
 	{document: "docs/operations.md", config: fixed(site + lake), setup: "start" + delivered, before: []preparation{
@@ -211,6 +213,17 @@ curl -fsS -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" 
 	},
 	ofCluster,
 	ofBridge,
+}
+
+// startOf is the reading of a page in docs/start, with flags for what is asked on a terminal.
+// Tests of test/e2e check the connections of one.
+func startOf(page, flags string) reading {
+	return reading{
+		document: "docs/start/" + page + ".md",
+		setup: "mkdir /etc/ndrbridge/secrets; echo a-long-key >key; echo https://hooks.slack.com/a-hook >url\n" +
+			"export NDRBRIDGE_CONFIG=/etc/ndrbridge/ndrbridge.yaml FLAGS='--appliance https://sensor.example --api-key-file key " + flags + "'",
+		typed: []substitution{{"--force", "--force \\$FLAGS"}, {"check --connect", "check"}, {"ndrbridge send", "ndrbridge send --help #"}},
+	}
 }
 
 // single runs a bridge alone, with the configuration of the members otherwise but one poll,

@@ -59,7 +59,7 @@ func kinds() []kind {
       #sasl: {mechanism: scram-sha-512, username: ndrbridge, password_file: ./kafka.key}
     #format: ocsf # instead of CloudEvents; or ecs, cef, leef
 `, webhook.Guide{
-				Title: "Kafka", Prepare: "create the topic ndr.detections, and ndr.audit and ndr.events if you want those, or remove the # before create_topic; if the brokers require a login, create a user that may describe and write them",
+				Title: "Kafka", Prepare: "create the topics ndr.detections, ndr.audit and ndr.events, or remove the # before create_topic; if the brokers require a login, create a user that may describe and write them, and remove the # before sasl",
 				Look: "the topic `ndr.detections` has a message for each version of a detection, with its id as the key",
 			}},
 		}},
