@@ -175,7 +175,7 @@ With --output, each secret is written into a file of its own, with mode 0600, in
 folder secrets beside the configuration if there is one, as in /etc/ndrbridge, otherwise
 beside it. A secret that exists is kept. On a terminal the command asks for each URL and
 secret that no flag gives; elsewhere it never asks, and leaves examples, which ndrbridge
-check and ndrbridge run refuse. On a terminal it ends with ndrbridge check --connect.
+check and ndrbridge run refuse. On a terminal it ends with ndrbridge check --connect and ndrbridge send.
 
 The sinks:
 ` + list.String(),
@@ -410,15 +410,25 @@ func writeWhole(path, text string, mode fs.FileMode, force bool) error {
 	return nil
 }
 
-// tryNew says what to do next, on a terminal after a check of all connections.
+// tryNew says what to do next, on a terminal after a check of all connections and the test
+// messages that are confirmed.
 func (c *command) tryNew(ctx context.Context, o *newOptions) error {
 	fmt.Fprintf(c.stderr, "wrote %s\n", o.output)
+	try := func(cmd *cobra.Command, args ...string) error {
+		cmd.SetContext(ctx)
+		c.configFiles = []string{o.output} // which making the command has emptied
+		return cmd.RunE(cmd, args)
+	}
 	var err error
 	if c.interactive {
 		check := c.checkCommand()
-		check.SetContext(ctx)
-		c.configFiles = []string{o.output}
-		err = cmp.Or(check.Flags().Set("connect", "true"), check.RunE(check, nil))
+		err = cmp.Or(check.Flags().Set("connect", "true"), try(check))
+		for _, e := range o.sinks {
+			name := sinkName(e)
+			if err == nil && c.ask(ctx, "Send a test message to "+name+"? [y/N] ") == "y" {
+				err = try(c.sendCommand(), name)
+			}
+		}
 	}
 	fmt.Fprintf(c.stderr, `next:
   ndrbridge check --config %[1]s --connect

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -21,7 +22,6 @@ import (
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/locked"
-	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
 
@@ -188,9 +188,11 @@ func TestNewConfigurationsAreAskedForOnATerminal(t *testing.T) {
 	t.Parallel()
 	appliance := httptest.NewServer(standin.New(standin.Options{Seed: 1}))
 	t.Cleanup(appliance.Close)
-	chat := loopback.Receive(t)
+	var posted locked.Buffer
+	chat := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(&posted, r.Body) }))
+	t.Cleanup(chat.Close)
 	file := filepath.Join(t.TempDir(), "ndrbridge.yaml")
-	typed := strings.Join([]string{appliance.URL, standin.DefaultAPIKey, chat.URL + "/a-hook"}, "\n") + "\n"
+	typed := strings.Join([]string{appliance.URL, standin.DefaultAPIKey, chat.URL + "/a-hook", "y", "n"}, "\n") + "\n"
 	code, out, errs := (&command{interactive: true}).try(t, typed, "config", "new", "slack", "stdout", "--output", file)
 	require.Equal(t, code, 0, out, errs)
 	for _, want := range []string{
@@ -202,6 +204,8 @@ func TestNewConfigurationsAreAskedForOnATerminal(t *testing.T) {
 		assert.Contains(t, errs, want)
 	}
 	assert.Contains(t, out, "it would work")
+	assert.Contains(t, errs, "Send a test message to slack? [y/N] Send a test message to stdout? [y/N] next:\n")
+	assert.Contains(t, posted.String(), "Test event of ndrbridge", "the chat has no test message")
 	config := require.Value(configs.Load(configs.Source{Paths: []string{file}}))(t)
 	assert.Equal(t, require.Value(config.Sinks[0].Webhook.ReadURL())(t).Value(), chat.URL+"/a-hook")
 

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/test/assert"
 )
@@ -48,13 +46,14 @@ var comments = regexp.MustCompile(`(?m)^ *#.*\n| +#.*$`)
 
 func startPage(names []string) string {
 	n := newConfig{name: "hq", prefix: "${NDR_SECRETS:-./secrets/}", values: make(map[string]string)}
-	var titles, prepare, look []string
+	var titles, prepare, send, look []string
 	selected := false
 	for _, name := range names {
 		e := endpoint.Examples()[slices.Index(exampleNames(), name)]
 		n.sinks = append(n.sinks, e)
 		titles = append(titles, e.Title)
 		prepare = append(prepare, fmt.Sprintf("- %s: %s ([more](%s)).\n", e.Title, e.Prepare, moreAt[name]))
+		send = append(send, "ndrbridge send "+sinkName(e)+"\n")
 		look = append(look, e.Look)
 		selected = selected || strings.Contains(e.YAML, "match:")
 	}
@@ -70,13 +69,9 @@ func startPage(names []string) string {
 	if selected {
 		filter = "- `match` selects high risk: `ndrbridge tail` shows all events.\n"
 	}
-	send := ""
-	if slices.ContainsFunc(new(command).root().Commands(), func(c *cobra.Command) bool { return c.Name() == "send" }) {
-		send = "ndrbridge send " + sinkName(n.sinks[0]) + "    # sends a test event\n"
-	}
 	return strings.NewReplacer(
 		"TITLES", strings.Join(titles, " and "), "PREPARE\n", strings.Join(prepare, ""), "NAMES", strings.Join(names, " "),
-		"FILE\n", comments.ReplaceAllString(n.yaml(), ""), "SEND\n", send, "LOOK", strings.Join(look, "; "), "FILTER\n", filter,
+		"FILE\n", comments.ReplaceAllString(n.yaml(), ""), "SEND\n", strings.Join(send, ""), "LOOK", strings.Join(look, "; "), "FILTER\n", filter,
 	).Replace(startTemplate)
 }
 
@@ -117,7 +112,7 @@ FILE
 ## Check
 
 ~~~sh
-ndrbridge check --connect    # tries everything, sends nothing
+ndrbridge check --connect    # tries everything; then send test events:
 SEND
 ~~~
 
