@@ -16,7 +16,8 @@ func Types() []string {
 	return []string{
 		TypePrefix + "detection.created", TypePrefix + "detection.updated", TypePrefix + "audit.logged", TypePrefix + "record.stored",
 		TypePrefix + "audit.gap", TypePrefix + "appliance.unreachable", TypePrefix + "appliance.reachable", TypePrefix + "heartbeat",
-		TypePrefix + "sink.skipped", TypePrefix + "ticket.applied", TypePrefix + "ticket.rejected",
+		TypePrefix + "sink.skipped", TypePrefix + "sink.halted", TypePrefix + "sink.resumed", TypePrefix + "sink.test",
+		TypePrefix + "ticket.applied", TypePrefix + "ticket.rejected",
 	}
 }
 
