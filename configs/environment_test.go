@@ -47,7 +47,7 @@ func TestEnvironmentAlone(t *testing.T) {
 		"a secret in a file":        hqKey == "k",
 		"a secret":                  dcKey == "two words",
 		"defaults":                  hq.Timeout == Duration(30*time.Second) && dc.RateLimit == 5,
-		"a start":                   dc.Detections.Start.String() == "-7d",
+		"a start":                   dc.Detections.Start.String() == "-1w",
 		"a list":                    slices.Equal(dc.Detections.Filter.Types, []string{"a", "b"}),
 		"what to enrich":            slices.Equal(dc.Detections.Enrich, []string{"devices", "link"}),
 		"a stream that is off":      hq.Audit.Enabled && !dc.Audit.Enabled,

@@ -54,7 +54,7 @@ func TestParseErrors(t *testing.T) {
 		{"no option", sink("kafka: ~"), []string{"sinks[0].kafka: is empty; write {}"}},
 		{"a bad duration", "shutdown_timeout: 20" + valid, []string{`f.yaml:1:19: shutdown_timeout: "20" needs a unit`}},
 		{"a bad size", "journal: {max_bytes: 2GB}" + valid, []string{`f.yaml:1:22: journal.max_bytes: "2GB" is not a size`}},
-		{"a bad start", sink(`file: {path: "-"}, start: 1h`), []string{`sinks[0].start: "1h" is not in the past: write -1h`}},
+		{"a bad start", sink(`file: {path: "-"}, start: tomorrow`), []string{`sinks[0].start: "tomorrow" is not a valid start: write now, -2h or`}},
 		{"a list as a file", "[a, b]", []string{"f.yaml:1:1: expected keys with values, found a list"}},
 		{"a file that is not YAML", "state: a\n  log: b", []string{"f.yaml:2:3: is not YAML: is indented by 2, but the lines above it by 0 spaces"}},
 		{"two documents", valid + "---\nstate: a", []string{"a second document begins here"}},
@@ -132,8 +132,8 @@ func TestParseErrors(t *testing.T) {
 		{"enrichments that are none, or there twice", appliance("detections: {enrich: [link, users, link]}"), []string{
 			`detections.enrich[1]: "users" is not one of devices, format, link`, "detections.enrich[2]: link is listed twice"}},
 		{"no stream", appliance("detections: {enabled: false}, audit: {enabled: false}"), []string{"f.yaml:2:14: appliances[0]: has no streams; enable detections or audit, or add records"}},
-		{"an audit log out of bounds", appliance("audit: {page_size: 1, interval: 0, start: 1h}"), []string{
-			"audit.page_size: is 1; it must be between 2 and 10000", "audit.interval: is 0s", `audit.start: "1h" is not in the past`}},
+		{"an audit log out of bounds", appliance("audit: {page_size: 1, interval: 0, start: in 1h}"), []string{
+			"audit.page_size: is 1; it must be between 2 and 10000", "audit.interval: is 0s", `audit.start: "in 1h" is not a valid start`}},
 		{"audit pages too large", appliance("audit: {page_size: 10001}"), []string{"f.yaml:2:44: appliances[0].audit.page_size: is 10001"}},
 		{"an unknown key of a query", appliance("records: [{name: a, type: x}]"), []string{"f.yaml:2:45: appliances[0].records[0].type: is not a known key; did you mean types?"}},
 		{"a query without a name", appliance("records: [{types: [~dns]}]"), []string{"f.yaml:2:35: appliances[0].records[0].name: is missing; set it, or the variable NDRBRIDGE_APPLIANCES_0_RECORDS_0_NAME"}},

@@ -147,21 +147,25 @@ func TestStartText(t *testing.T) {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	expectTexts(t, []textOf[Start]{
 		{"now", "now", Start{}, "now"},
-		{"the beginning", "beginning", Start{beginning: true}, "beginning"},
-		{"a while ago", "-1w", Start{ago: Duration(-week)}, "-7d"},
-		{"a time", "2026-01-31T08:00:00Z", Start{at: time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)}, "2026-01-31T08:00:00Z"},
-		{"a time elsewhere", "2026-01-31T08:00:00.5+02:00", Start{at: time.Date(2026, 1, 31, 6, 0, 0, 5e8, time.UTC)}, "2026-01-31T06:00:00.5Z"},
+		{"the beginning", "beginning", Start{"beginning"}, "beginning"},
+		{"a while ago", "-1w", Start{"-1w"}, "-1w"},
+		{"a while ago without a sign", "1w", Start{"1w"}, "1w"},
+		{"a while ago in words", "2h ago", Start{"2h ago"}, "2h ago"},
+		{"a day in words", "yesterday 18:30", Start{"yesterday 18:30"}, "yesterday 18:30"},
+		{"a time", "2026-01-31T08:00:00Z", Start{"2026-01-31T08:00:00Z"}, "2026-01-31T08:00:00Z"},
+		{"a time elsewhere", "2026-01-31T08:00:00.5+02:00", Start{"2026-01-31T08:00:00.5+02:00"}, "2026-01-31T08:00:00.5+02:00"},
+		{"a day", "2026-01-31", Start{"2026-01-31"}, "2026-01-31"},
+		{"a time without a zone", "2026-01-31T08:00:00", Start{"2026-01-31T08:00:00"}, "2026-01-31T08:00:00"},
 	}, map[string]string{
-		"nothing":               "",
-		"a time to come":        "7d",
-		"no time at all":        "0",
-		"another word":          "yesterday",
-		"a day":                 "2026-01-31",
-		"a time without a zone": "2026-01-31T08:00:00",
-		"the zero time":         "0001-01-01T00:00:00Z",
+		"nothing":        "",
+		"no time at all": "0",
+		"another word":   "tomorrow",
+		"another order":  "31.01.2026",
+		"the zero time":  "0001-01-01T00:00:00Z",
 	})
 	past := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
-	for s, want := range map[Start]time.Time{{}: now, {beginning: true}: {}, {ago: Duration(-week)}: now.Add(-week), {at: past}: past} {
+	midnight := time.Date(2026, 1, 31, 0, 0, 0, 0, time.Local)
+	for s, want := range map[Start]time.Time{{}: now, {"beginning"}: {}, {"1w ago"}: now.Add(-week), {"2026-01-31T08:00:00Z"}: past, {"2026-01-31"}: midnight} {
 		got := s.At(now)
 		assert.True(t, got.Equal(want) && s.IsNow() == want.Equal(now), s, got, want)
 	}

@@ -32,7 +32,7 @@ func (c *command) withTime(cmd *cobra.Command, value *string, flag, usage string
 // is an ErrUsage that lists the forms.
 func parseTime(flag, text string) (time.Time, error) {
 	if text == "" {
-		return time.Time{}, fmt.Errorf("%w: --%s is missing; %s", commandline.ErrUsage, flag, timeAdvice)
+		return time.Time{}, fmt.Errorf("%w: --%s is missing; write %s", commandline.ErrUsage, flag, configs.TimeForms)
 	}
 	at, err := timeOf(text, time.Now())
 	if err != nil {
@@ -41,74 +41,14 @@ func parseTime(flag, text string) (time.Time, error) {
 	return at, nil
 }
 
-const timeAdvice = `write -2h or "2h ago", today, yesterday, 2026-01-31 or "2026-01-31 08:00" (in the time zone of this machine), 2026-01-31T08:00:00Z, or beginning`
-
 // timeOf returns the time that a text stands for at the time now, in the zone of now.
 func timeOf(text string, now time.Time) (time.Time, error) {
-	text = strings.TrimSpace(text)
-	if text == "beginning" {
-		return time.UnixMilli(0), nil
-	}
-	at, known := dayOf(text, now)
-	if !known {
-		at, known = agoOf(text, now)
-	}
-	if !known {
-		at, known = dateOf(text, now.Location())
-	}
+	at, known := configs.TimeOf(text, now)
 	switch {
 	case !known:
-		return time.Time{}, fmt.Errorf("%q is not a time in the past; %s", text, timeAdvice)
+		return time.Time{}, fmt.Errorf("%q is not a time in the past; write %s", text, configs.TimeForms)
 	case at.After(now):
-		return time.Time{}, fmt.Errorf("%q is in the future, because it is %s now; %s", text, now.Format(time.RFC3339), timeAdvice)
+		return time.Time{}, fmt.Errorf("%q is in the future, because it is %s now; write %s", text, now.Format(time.RFC3339), configs.TimeForms)
 	}
 	return at, nil
-}
-
-// dayOf parses today and yesterday, with or without a time of day.
-func dayOf(text string, now time.Time) (time.Time, bool) {
-	word, clock, _ := strings.Cut(text, " ")
-	year, month, day := now.Date()
-	switch word {
-	case "today":
-	case "yesterday":
-		day--
-	default:
-		return time.Time{}, false
-	}
-	var at time.Time
-	if clock = strings.TrimSpace(clock); clock != "" {
-		var err error
-		if at, err = time.Parse("15:04", clock); err != nil {
-			if at, err = time.Parse("15:04:05", clock); err != nil {
-				return time.Time{}, false
-			}
-		}
-	}
-	return time.Date(year, month, day, at.Hour(), at.Minute(), at.Second(), 0, now.Location()), true
-}
-
-// agoOf parses a duration before now.
-func agoOf(text string, now time.Time) (time.Time, bool) {
-	amount, ago := strings.CutSuffix(text, "ago")
-	amount = strings.TrimSpace(amount)
-	amount, negative := strings.CutPrefix(amount, "-")
-	var d configs.Duration
-	if amount == "" || amount[0] < '0' || amount[0] > '9' || ago && negative || d.UnmarshalText([]byte(amount)) != nil || d == 0 {
-		return time.Time{}, false
-	}
-	return now.Add(-time.Duration(d)), true
-}
-
-// dateOf parses a date with or without a time, in a zone unless it names one.
-func dateOf(text string, zone *time.Location) (time.Time, bool) {
-	for _, layout := range []string{
-		time.RFC3339, "2006-01-02 15:04:05Z07:00", time.DateOnly,
-		"2006-01-02 15:04", time.DateTime, "2006-01-02T15:04", "2006-01-02T15:04:05",
-	} {
-		if at, err := time.ParseInLocation(layout, text, zone); err == nil {
-			return at, true
-		}
-	}
-	return time.Time{}, false
 }

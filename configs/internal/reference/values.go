@@ -51,8 +51,8 @@ func (f field) shape() object {
 		return f.size()
 	case "Start":
 		return object{
-			"type": orNull("string"), "pattern": "^(now|beginning|-(" + durationPart + ")+|" + timestamp + ")$",
-			"examples": []string{"now", "beginning", "-7d", "2026-01-31T08:00:00Z"},
+			"type": orNull("string"), "pattern": "^(now|beginning|-?(" + durationPart + ")+|(" + durationPart + ")+ *ago|(today|yesterday)( +" + clock + ")?|" + date + "([ T]" + clock + ")?|" + timestamp + ")$",
+			"examples": []string{"now", "beginning", "-7d", "yesterday", "2026-01-31", "2026-01-31T08:00:00Z"},
 		}
 	case "map[string]Secret":
 		return object{
@@ -130,7 +130,9 @@ func (f field) number(name string) object {
 
 const (
 	durationPart = `([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)`
-	timestamp    = `[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{1,2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})`
+	date         = `[0-9]{4}-[0-9]{2}-[0-9]{2}`
+	clock        = `[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?`
+	timestamp    = date + `[T ][0-9]{1,2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})`
 )
 
 // onlyZero matches text whose value is 0, in any unit.
