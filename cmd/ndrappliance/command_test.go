@@ -44,7 +44,9 @@ func start(t *testing.T, args ...string) *started {
 		return <-code, stderr.String()
 	}}
 	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err, "it ended with", <-code, stderr.String())
+	if err != nil {
+		t.Fatalf("it ended with %d: %s", <-code, stderr.String())
+	}
 	s.url = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
 	t.Cleanup(s.client.CloseIdleConnections)
 	t.Cleanup(cancel)

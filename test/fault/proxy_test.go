@@ -120,7 +120,7 @@ func TestEachFault(t *testing.T) {
 		{"a half-open connection never comes to the server, and has no answer", fault.HalfOpen, soon, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
 			silent(t, c, 0)
 			c.Close()
-			assert.True(t, len(s.received) == 0, "the server received", string(<-s.received))
+			assert.True(t, len(s.received) == 0, "the server received a request")
 		}},
 		{"a deaf connection brings the request and no answer", fault.Mute, soon, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
 			silent(t, c, 1)
