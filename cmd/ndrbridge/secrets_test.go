@@ -143,6 +143,8 @@ func confide(t *testing.T, good string, at addresses) confidential {
 		keys = strings.ReplaceAll(keys, "SERVER", server) // a lookup asks where tickets are opened
 		sink(name, fmt.Sprintf("webhook: {url: %q, timeout: 300ms, %s}", server+path+"?k="+inURL(), keys))
 	}
+	all.names = append(all.names, "url-file")
+	sink("url-file", fmt.Sprintf("webhook: {url_file: %s, timeout: 300ms}", file("url", at.scheme+at.http("url-file")+"/?k="+inURL()+"\n")))
 	hook("bearer", "/", "auth: {bearer: "+quoted()+"}, tls: "+files)
 	// Their token endpoints are as hostile as their servers, so they never reach those.
 	all.tokens = append(all.tokens, "oauth", "oauth-params")
