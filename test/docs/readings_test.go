@@ -216,7 +216,6 @@ curl -fsS -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" 
 }
 
 // startOf is the reading of a page in docs/start, with flags for what is asked on a terminal.
-// Tests of test/e2e check the connections of one.
 func startOf(page, flags string) reading {
 	return reading{
 		document: "docs/start/" + page + ".md",
