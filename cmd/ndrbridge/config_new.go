@@ -138,7 +138,7 @@ func (n newConfig) yaml() string {
 		}
 	}
 	if chats != nil {
-		fmt.Fprintf(&b, "notify: [%s] # is told of trouble of the bridge, whatever its match\n", strings.Join(chats, ", "))
+		fmt.Fprintf(&b, "notify: [%s] # gets the trouble of the bridge, whatever its match\n", strings.Join(chats, ", "))
 	}
 	if n.tickets {
 		b.WriteString("# Writes ticket changes back to the appliances: docs/tickets.md.\ntickets: {enabled: true}\n")
