@@ -208,8 +208,11 @@ func freeShapes(a http.Handler) http.Handler {
 		}
 		for i, text := range detections {
 			var d map[string]json.RawMessage
-			if err := json.Unmarshal(text, &d); err != nil {
-				panic(err)
+			if json.Unmarshal(text, &d) != nil { // a search for ids alone
+				maps.Copy(w.Header(), answer.Header())
+				w.WriteHeader(answer.Code)
+				_, _ = w.Write(answer.Body.Bytes())
+				return
 			}
 			id, err := strconv.Atoi(string(d["id"]))
 			if err != nil {
