@@ -202,6 +202,24 @@ func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]b
 	return values, wrapf(err, "recall of %s", source)
 }
 
+// Remembered returns the entries of a source whose keys come after a key, in the order of keys,
+// at most limit of them; "" comes before all keys. The caller owns the result.
+func (s *Store) Remembered(ctx context.Context, source Source, after string, limit int) ([]Entry, error) {
+	var entries []Entry
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		for key, value := range walk(inside(tx, knownBucket, []byte(source.String())), behind(after)) {
+			if len(entries) == limit {
+				break
+			}
+			if len(value) > 8 {
+				entries = append(entries, Entry{Key: string(key), Value: bytes.Clone(value[8:]), At: atOf(value)})
+			}
+		}
+		return nil
+	})
+	return entries, wrapf(err, "remembered entries of %s", source)
+}
+
 // sourceKeyPrefix is the prefix of the events' attribute source.
 const sourceKeyPrefix = "ndrbridge://"
 

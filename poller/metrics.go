@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,7 @@ type Metrics struct {
 	dead        *prometheus.CounterVec
 	lastSuccess *prometheus.GaugeVec
 	gaps        *prometheus.CounterVec // of the audit log
+	off         *prometheus.GaugeVec   // of optional streams
 
 	// For records only.
 	warnings   *prometheus.CounterVec
@@ -51,6 +53,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			"When a poll last succeeded."),
 		gaps: counter("ndrbridge_source_gaps_total",
 			"Gaps in the audit log: entries were purged before they were read, or the log was restarted."),
+		off: gauge("ndrbridge_source_off",
+			"1 while an optional stream is off, because the appliance answers 403 or 404, otherwise 0."),
 		warnings: counter("ndrbridge_source_warnings_total",
 			"Answers in which the record store warned, or reported that its search was incomplete."),
 		cursors: counter("ndrbridge_source_cursor_failures_total",
@@ -67,6 +71,7 @@ func (m *Metrics) begin(s checkpoint.Source) prometheus.Counter {
 	for _, class := range []string{"ok", "refused", "throttled", "failed"} {
 		m.polls.WithLabelValues(s.Appliance, s.Stream, class)
 	}
+	m.setOff(s, false)
 	counters := []*prometheus.CounterVec{m.dead}
 	switch s.Stream {
 	case transform.StreamDetections:
@@ -74,7 +79,9 @@ func (m *Metrics) begin(s checkpoint.Source) prometheus.Counter {
 	case transform.StreamAudit:
 		counters = append(counters, m.gaps, m.found)
 	default:
-		counters = append(counters, m.found, m.warnings, m.cursors, m.incomplete)
+		if strings.HasPrefix(s.Stream, transform.StreamRecords+"/") {
+			counters = append(counters, m.found, m.warnings, m.cursors, m.incomplete)
+		}
 	}
 	for _, c := range counters {
 		c.WithLabelValues(s.Appliance, s.Stream)
@@ -101,4 +108,12 @@ func (m *Metrics) polled(s checkpoint.Source, class string, now time.Time) {
 	if class == "ok" {
 		m.lastSuccess.WithLabelValues(s.Appliance, s.Stream).Set(float64(now.UnixMilli()) / 1000)
 	}
+}
+
+func (m *Metrics) setOff(s checkpoint.Source, off bool) {
+	value := 0.0
+	if off {
+		value = 1
+	}
+	m.off.WithLabelValues(s.Appliance, s.Stream).Set(value)
 }

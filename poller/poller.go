@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"time"
 
@@ -57,7 +58,10 @@ type Options struct {
 	// Lease is that of the state's owner; nil: it never ends. A poll without it, or during
 	// which it ends, does not count as a failure: nothing is wrong with the appliance.
 	Lease *lease.Lease
-	// Watch receives the result of each poll.
+	// Optional means that the appliance may not have what the source reads, or may not show it
+	// to this key: after an answer 403 or 404 the source is off, and polled again once an hour.
+	Optional bool
+	// Watch receives the result of each poll; nil: nothing does.
 	Watch   *Watch
 	Log     *slog.Logger
 	Metrics *Metrics
@@ -74,6 +78,8 @@ type Status struct {
 	Cause    string // Error in a few words, as failure.CauseOf returns it
 	// NextAttempt is when the stream is polled again after a failure; zero after a success.
 	NextAttempt time.Time
+	// Off is set while an optional source is off, since the appliance refuses what it reads.
+	Off bool
 	// Events counts the events committed to the journal. The count continues that of an
 	// earlier Poller of the stream with the same Metrics.
 	Events uint64
@@ -174,6 +180,8 @@ func (p *Poller) Run(ctx context.Context) {
 			}
 			// Jitter of a tenth spreads the polls of many bridges.
 			wait += time.Duration((rand.Float64() - 0.5) / 5 * float64(wait))
+		case p.isOff(e):
+			wait = offFor
 		case e != nil && e.Refused():
 			wait = p.o.AuthRetry
 		case e != nil:
@@ -198,6 +206,14 @@ func (p *Poller) Run(ctx context.Context) {
 	}
 }
 
+// offFor is the wait before an optional source that is off is polled again.
+const offFor = time.Hour
+
+// isOff reports whether an error, which may be nil, means that an optional source is off.
+func (p *Poller) isOff(e *appliance.Error) bool {
+	return p.o.Optional && e != nil && (e.Status == http.StatusForbidden || e.Status == http.StatusNotFound)
+}
+
 // record records the result of a poll, and logs what it changed: not every failure of a
 // long outage.
 func (p *Poller) record(err error) {
@@ -207,6 +223,10 @@ func (p *Poller) record(err error) {
 	s := &p.status
 	p.o.Metrics.polled(s.Source, class, now)
 	p.o.Watch.polled(s.Source, err)
+	e, _ := errors.AsType[*appliance.Error](err)
+	wasOff := s.Off
+	s.Off = p.isOff(e)
+	p.o.Metrics.setOff(s.Source, s.Off)
 	if err == nil {
 		if s.Failures > 0 {
 			p.o.Log.Info("polls succeed again", "after_failures", s.Failures)
@@ -220,7 +240,13 @@ func (p *Poller) record(err error) {
 	if s.Failures++; class != p.class || s.Failures <= beginning && text != s.Error {
 		level = slog.LevelWarn
 	}
-	p.o.Log.Log(context.Background(), level, "poll failed; retrying", "failures", s.Failures, "error", err)
+	switch {
+	case s.Off && !wasOff:
+		p.o.Log.Warn("the appliance refuses what this stream reads, which is off until it is asked again; the other streams go on",
+			"again_in", offFor, "error", err)
+	case !s.Off:
+		p.o.Log.Log(context.Background(), level, "poll failed; retrying", "failures", s.Failures, "error", err)
+	}
 	s.Error, s.Cause, p.class = text, failure.CauseOf(err), class
 }
 

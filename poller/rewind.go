@@ -64,7 +64,7 @@ func positionOf(source checkpoint.Source, stored []byte) (p position, err error)
 	case strings.HasPrefix(source.Stream, transform.StreamRecords+"/"):
 		p = new(recordsPosition)
 	default:
-		return nil, fmt.Errorf("%q is not a stream: use detections, audit, or records/ and the name of a query", source.Stream)
+		return nil, fmt.Errorf("%q has no position in time: use detections, audit, or records/ and the name of a query", source.Stream)
 	}
 	if stored == nil {
 		return nil, ErrNoPosition

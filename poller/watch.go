@@ -118,7 +118,7 @@ func (w *Watch) Reach() Reach {
 // with the appliance, such as a full disk, is ignored.
 func (w *Watch) polled(source checkpoint.Source, err error) {
 	e, ok := errors.AsType[*appliance.Error](err)
-	if err != nil && !ok {
+	if w == nil || err != nil && !ok {
 		return
 	}
 	w.mu.Lock()

@@ -103,6 +103,8 @@ type StreamStatus struct {
 	Failures    int       `json:"failures"`        // failed polls since then
 	Error       string    `json:"error,omitempty"` // the error of the last of them
 	Cause       string    `json:"cause,omitempty"` // that error in a few words
+	// Whether it is off, because the appliance answers 403 or 404 about what it reads.
+	Off bool `json:"off,omitzero"`
 	// When it is polled again; absent unless the last poll failed.
 	NextAttempt time.Time `json:"next_attempt,omitzero"`
 	DeadLetters uint64    `json:"dead_letters"` // objects that could not be made into events

@@ -90,6 +90,7 @@ type Client struct {
 	loan       loan // of no bytes, from which those of pages are made; zero if pages are not limited
 	auth       authority
 	background bool // its requests have lower priority at the rate limit
+	aside      bool // they have a quarter of the rate limit, at lower priority
 }
 
 // New returns a Client. It neither contacts the appliance nor reads secrets.
@@ -146,6 +147,14 @@ func (c *Client) Background() *Client {
 	client := *c
 	client.background = true
 	return &client
+}
+
+// Aside returns a client like that of Background, whose requests, with those of other clients
+// that Aside returned, use at most a quarter of the rate limit.
+func (c *Client) Aside() *Client {
+	client := c.Background()
+	client.aside = true
+	return client
 }
 
 // Close closes idle connections. Calls in flight continue.
@@ -227,7 +236,7 @@ const maxDrain = 64 << 10
 
 func (c *Client) send(ctx context.Context, r request, cred credential, read func(*http.Response) error) *Error {
 	e := &Error{Method: r.method, Path: c.base.Path + r.path}
-	ctx, cancel, err := c.link.admit(ctx, c.background)
+	ctx, cancel, err := c.link.admit(ctx, c.background, c.aside)
 	if err != nil {
 		e.Err = err
 		return e

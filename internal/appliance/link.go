@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"ndrbridge/internal/lease"
 	"ndrbridge/internal/redact"
 )
@@ -23,6 +25,7 @@ import (
 type link struct {
 	http    *http.Client
 	limiter *priorityLimiter // nil if there is no rate limit
+	quarter *rate.Limiter    // of requests aside; nil if there is no rate limit
 	timeout time.Duration
 	close   func()
 	clock   *clock
@@ -48,6 +51,7 @@ func newLink(o Options) *link {
 	}
 	if o.RateLimit > 0 {
 		l.limiter = newPriorityLimiter(o.RateLimit)
+		l.quarter = rate.NewLimiter(rate.Limit(o.RateLimit/4), max(1, int(o.RateLimit/4)))
 	}
 	transport = unswitched{transport}
 	if o.Observe != nil {
@@ -99,8 +103,13 @@ func (l *link) secrets(words ...string) redact.Secrets {
 
 // admit waits until a request may be sent. The returned context bounds the request; the
 // wait does not count.
-func (l *link) admit(ctx context.Context, background bool) (context.Context, context.CancelFunc, error) {
+func (l *link) admit(ctx context.Context, background, aside bool) (context.Context, context.CancelFunc, error) {
 	if l.limiter != nil {
+		if aside {
+			if err := l.quarter.Wait(ctx); err != nil {
+				return nil, nil, fmt.Errorf("wait for a quarter of the rate limit: %w", err)
+			}
+		}
 		if err := l.limiter.wait(ctx, background); err != nil {
 			return nil, nil, fmt.Errorf("wait for the rate limit: %w", err)
 		}

@@ -67,13 +67,18 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 	}
 	for _, from := range sources {
 		source := from.open()
+		watch := next.watch
+		if from.optional { // whether it can be read says nothing about the appliance
+			watch = nil
+		}
 		next.streams = append(next.streams, stream{source, poller.New(source, poller.Options{
 			Interval:     time.Duration(from.interval),
 			RetryInitial: time.Duration(a.Retry.Initial),
 			RetryMax:     time.Duration(a.Retry.Max),
 			AuthRetry:    time.Duration(a.AuthRetry),
 			Lease:        p.lease(),
-			Watch:        next.watch,
+			Optional:     from.optional,
+			Watch:        watch,
 			Log:          s.streamLog(source.Source().Stream),
 			Metrics:      p.metrics.sources,
 		})})

@@ -226,6 +226,9 @@ func StreamsOf(a configs.Appliance) []string {
 	for _, q := range a.Records {
 		names = append(names, transform.StreamRecords+"/"+q.Name)
 	}
+	for _, part := range followUpsOf(a) {
+		names = append(names, part.stream)
+	}
 	return names
 }
 

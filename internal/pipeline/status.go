@@ -106,6 +106,7 @@ func (c *control) status(ctx context.Context, _ admin.None) (admin.Status, error
 		for n, stream := range a.streams {
 			of, polled := &status.Appliances[i].Streams[n], stream.poller.Status()
 			of.LastSuccess, of.Failures, of.Error, of.Cause = polled.LastSuccess, polled.Failures, polled.Error, polled.Cause
+			of.Off = polled.Off
 			of.NextAttempt = polled.NextAttempt
 			of.Events = polled.Events
 			of.EventsPerSecond = c.pipeline.history.rate(checkpoint.SourceOwner(polled.Source), polled.Events, now)

@@ -30,11 +30,13 @@ type streams struct {
 	log       *slog.Logger
 }
 
-// source is a stream that is polled and can be verified.
+// source is a stream that is polled, and can be verified unless it is optional.
 type source struct {
 	interval configs.Duration // between polls while idle
 	open     func() poller.Source
-	// verify compares the appliance since a time with the journal.
+	// optional is poller.Options.Optional.
+	optional bool
+	// verify compares the appliance since a time with the journal; nil if optional is set.
 	verify func(ctx context.Context, since time.Time, report poller.VerifyReport) (poller.Verification, error)
 }
 
@@ -46,8 +48,8 @@ func (s *streams) sources() ([]source, error) {
 			return nil, err
 		}
 		all = append(all, source{
-			d.Interval, func() poller.Source { return poller.NewDetections(s.client, s.store, o) },
-			func(ctx context.Context, since time.Time, report poller.VerifyReport) (poller.Verification, error) {
+			interval: d.Interval, open: func() poller.Source { return poller.NewDetections(s.client, s.store, o) },
+			verify: func(ctx context.Context, since time.Time, report poller.VerifyReport) (poller.Verification, error) {
 				return poller.VerifyDetections(ctx, s.client, s.store, o, since, report)
 			},
 		})
@@ -57,8 +59,8 @@ func (s *streams) sources() ([]source, error) {
 	if a := s.appliance.Audit; a.Enabled {
 		o := s.audit()
 		all = append(all, source{
-			a.Interval, func() poller.Source { return poller.NewAudit(background, s.store, o) },
-			func(ctx context.Context, since time.Time, report poller.VerifyReport) (poller.Verification, error) {
+			interval: a.Interval, open: func() poller.Source { return poller.NewAudit(background, s.store, o) },
+			verify: func(ctx context.Context, since time.Time, report poller.VerifyReport) (poller.Verification, error) {
 				return poller.VerifyAudit(ctx, background, s.store, o, since, report)
 			},
 		})
@@ -69,13 +71,13 @@ func (s *streams) sources() ([]source, error) {
 			return nil, fmt.Errorf("records %s: %w", q.Name, err)
 		}
 		all = append(all, source{
-			q.Interval, func() poller.Source { return poller.NewRecords(background, s.store, o) },
-			func(ctx context.Context, since time.Time, report poller.VerifyReport) (poller.Verification, error) {
+			interval: q.Interval, open: func() poller.Source { return poller.NewRecords(background, s.store, o) },
+			verify: func(ctx context.Context, since time.Time, report poller.VerifyReport) (poller.Verification, error) {
 				return poller.VerifyRecords(ctx, background, s.store, s.store, o, since, report)
 			},
 		})
 	}
-	return all, nil
+	return append(all, s.followUps()...), nil
 }
 
 func (s *streams) streamLog(stream string) *slog.Logger {
@@ -170,6 +172,9 @@ func (p *operator) verify(ctx context.Context, r admin.VerifyRequest) (all []pol
 	}
 	sources, err := s.sources()
 	for _, source := range sources {
+		if source.verify == nil {
+			continue
+		}
 		v, err := source.verify(ctx, r.Since, r.Report)
 		if err != nil {
 			return all, err

