@@ -114,6 +114,46 @@ func TestWhenAStreamIsPolledAgain(t *testing.T) {
 	})
 }
 
+func TestPollNowEndsTheWaitForTheNextPoll(t *testing.T) {
+	throttled := &appliance.Error{Status: http.StatusTooManyRequests, RetryAfter: 40 * time.Second}
+	const asked = 10 * time.Second // after the first poll began
+	for _, c := range []struct {
+		name  string
+		err   error         // of the first poll
+		lasts time.Duration // how long the first poll lasts
+		calls int
+		want  []time.Duration // when it is polled within 45 s
+	}{
+		{"for the interval", nil, 0, 1, []time.Duration{0, asked}},
+		{"after a refused key", answered(http.StatusUnauthorized), 0, 1, []time.Duration{0, asked}},
+		{"but not the wait that the appliance asked for", throttled, 0, 1, []time.Duration{0, throttled.RetryAfter, throttled.RetryAfter}},
+		{"with one poll for several calls during a poll", nil, asked + time.Second, 3, []time.Duration{0, asked + time.Second}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				begin := time.Now()
+				var polled []time.Duration
+				p, _ := newPoller(&timed{poll: func(n int) (poller.Next, error) {
+					if polled = append(polled, time.Since(begin)); n > 0 {
+						return poller.Idle, nil
+					}
+					time.Sleep(c.lasts)
+					return poller.Idle, c.err
+				}})
+				time.AfterFunc(asked, func() {
+					for range c.calls {
+						p.PollNow()
+					}
+				})
+				time.AfterFunc(45*time.Second, stop) // before the interval has passed again
+				p.Run(ctx)
+				assert.EqualSlices(t, polled, c.want, "polled")
+			})
+		})
+	}
+}
+
 func TestPollsWithoutALeaseAreNoFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

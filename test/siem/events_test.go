@@ -102,7 +102,7 @@ func events(t *testing.T) []transform.Event {
 // kinds are the types of events.
 var kinds = []string{
 	"detection.created", "detection.updated", "audit.logged", "audit.gap", "record.stored", "appliance.unreachable", "appliance.reachable",
-	"ticket.applied", "ticket.rejected", "sink.skipped", "heartbeat",
+	"ticket.applied", "ticket.rejected", "sink.skipped", "sink.halted", "sink.resumed", "heartbeat",
 }
 
 func quote(t *testing.T, text string) string {
