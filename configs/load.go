@@ -70,7 +70,7 @@ func decode(files []file, s Source) (p *sourceLines, config *Config, whole bool)
 	config = newValue(reflect.TypeFor[Config]()).Addr().Interface().(*Config)
 	p.decodeBlock("", root, reflect.ValueOf(config).Elem())
 	if len(files) > 0 && !p.isSet("state") {
-		config.State = within(files[0].folder, config.State)
+		config.State = within(stateFolder(files[0].folder), config.State)
 	}
 	return p, config, whole
 }

@@ -21,3 +21,12 @@ func within(folder, path string) string {
 	}
 	return filepath.Join(folder, path)
 }
+
+// stateFolder returns the default folder of the state for that of the first file: the same, but
+// for the folder of packages, where no state belongs, that of their systemd unit.
+func stateFolder(first string) string {
+	if full, err := filepath.Abs(first); err == nil && full == "/etc/ndrbridge" {
+		return "/var/lib/ndrbridge"
+	}
+	return first
+}

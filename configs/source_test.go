@@ -179,8 +179,10 @@ sinks:
 		"NDRBRIDGE_SINKS_0_NAME=log", "NDRBRIDGE_SINKS_0_FILE_PATH=-",
 	}})
 	require.NoError(t, err)
+	packaged := require.Value(Parse("/etc/ndrbridge/ndrbridge.yaml", []byte(valid), nil))(t)
 	to := func(name string) string { return filepath.Join(folder, name) }
 	for _, test := range []struct{ what, got, want string }{
+		{"the default of the state of a package", packaged.State, "/var/lib/ndrbridge/ndrbridge.db"},
 		{"the default of the state", config.State, to("ndrbridge.db")},
 		{"the state of the environment", alone.State, filepath.Join(elsewhere, "other.db")},
 		{"the file of a secret", config.Appliances[0].APIKey.File, to("keys/hq")},
