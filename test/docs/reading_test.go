@@ -39,6 +39,7 @@ type substitution struct{ part, expression string }
 // order, as a reader does, and compares what they print with what the document shows.
 func TestEveryCommandOfADocumentRuns(t *testing.T) {
 	slowtest.Skip(t)
+	t.Parallel()
 	folder := programs(t)
 	for _, d := range read(t) {
 		left := typedIn(t, d) // of which no reading has been found yet
