@@ -15,6 +15,8 @@ const TypePrefix = "io.ndrbridge."
 func Types() []string {
 	return []string{
 		TypePrefix + "detection.created", TypePrefix + "detection.updated", TypePrefix + "audit.logged", TypePrefix + "record.stored",
+		TypePrefix + "detection.hidden", TypePrefix + "detection.gone", TypePrefix + "detection.shown",
+		TypePrefix + "detection.noted", TypePrefix + "detection.context", TypePrefix + "detection.evidence",
 		TypePrefix + "audit.gap", TypePrefix + "appliance.unreachable", TypePrefix + "appliance.reachable", TypePrefix + "heartbeat",
 		TypePrefix + "sink.skipped", TypePrefix + "sink.halted", TypePrefix + "sink.resumed", TypePrefix + "sink.test",
 		TypePrefix + "ticket.applied", TypePrefix + "ticket.rejected",

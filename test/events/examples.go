@@ -25,6 +25,7 @@ func examples() ([]example, error) {
 		bridge:    transform.Encoder{Appliance: transform.Bridge},
 	}
 	m.detections()
+	m.followUps()
 	m.audit()
 	m.records()
 	m.own()
@@ -96,6 +97,13 @@ func (m *maker) detections() {
 	m.add("redacted", event, err)
 
 	m.add("redelivered", created.Redeliver(1), nil)
+}
+
+func (m *maker) followUps() {
+	for _, kind := range []string{"hidden", "gone", "shown", "noted", "context", "evidence"} {
+		event, err := fixture.Event(fixture.Spec{Name: "detection." + kind, Appliance: "hq"})
+		m.add(kind, event, err)
+	}
 }
 
 func (m *maker) audit() {
