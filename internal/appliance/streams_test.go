@@ -19,7 +19,8 @@ var streams = map[string]func(t *testing.T, c *Client, page *Page) error{
 	"the devices": func(t *testing.T, c *Client, page *Page) error {
 		return c.SearchDevices(t.Context(), make([]int64, 100), page)
 	},
-	"the formats": func(t *testing.T, c *Client, page *Page) error { return c.DetectionFormats(t.Context(), page) },
+	"the formats":      func(t *testing.T, c *Client, page *Page) error { return c.DetectionFormats(t.Context(), page) },
+	"the hiding rules": func(t *testing.T, c *Client, page *Page) error { return c.HidingRules(t.Context(), page) },
 }
 
 // undated are the requests whose pages have no time, since no position depends on it.
@@ -82,6 +83,10 @@ func TestRequestsOfTheOtherStreams(t *testing.T) {
 		"the formats": {
 			func(t *testing.T, c *Client) error { return c.DetectionFormats(t.Context(), new(Page)) }, `[]`,
 			sent{"GET", "/api/v1/detections/formats", "", true},
+		},
+		"the hiding rules": {
+			func(t *testing.T, c *Client) error { return c.HidingRules(t.Context(), new(Page)) }, `[]`,
+			sent{"GET", "/api/v1/detections/rules/hiding", "", true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
