@@ -5,9 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
@@ -139,5 +144,65 @@ func TestTheLagOfAStreamGrowsWhileItsPollsFail(t *testing.T) {
 		runDuring(t, outageEnds+5*time.Minute, func(all []*poller.Poller) {
 			assert.Equal(t, lag(all[0]), 0, "a stream that is read again lags")
 		}, fails)
+	})
+}
+
+func TestTheLagAfterARestartIsTheAgeOfTheLastAnswer(t *testing.T) {
+	const outage = `{"unreachable": true, "since": "1h", "failures": 3, "reason": "down"}`
+	for _, c := range []struct {
+		name, stream    string
+		position, reach string // 1h, 2h and 4h are the times of so long ago
+		want            time.Duration
+		known           bool
+	}{
+		{"by the last change of a detection", "detections", `{"mod_time": 2h, "contact": 4h, "swept": 4h}`, "", 2 * time.Hour, true},
+		{"by the last sweep over detections", "detections", `{"mod_time": 4h, "contact": 4h, "swept": 2h}`, "", 2 * time.Hour, true},
+		{"by the last entry of the audit log", "audit", `{"last": {"id": 7, "time": 2h}, "swept": 4h}`, "", 2 * time.Hour, true},
+		{"by the last sweep over an empty audit log", "audit", `{"swept": 2h}`, "", 2 * time.Hour, true},
+		{"by the last answer about records", "records/dns", `{"until": 4h, "clock": 2h}`, "", 2 * time.Hour, true},
+		{"by an outage that was reported", "detections", `{"mod_time": 2h, "swept": 4h}`, outage, time.Hour, true},
+		{"not by an outage that is over", "detections", `{"mod_time": 2h, "swept": 4h}`, `{"unreachable": false}`, 2 * time.Hour, true},
+		{"which is not in the future", "records/dns", `{"until": 2h, "clock": 32503680000000}`, "", 0, true},
+		{"and not known without one", "audit", `{"swept": 1}`, "", 0, false},
+		{"and not known if the stream was never read", "detections", "", outage, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := require.Value(checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{}))(t)
+				defer store.Close()
+				ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+				times := strings.NewReplacer("1h", ago(time.Hour).Format(time.RFC3339Nano),
+					"2h", fmt.Sprint(ago(2*time.Hour).UnixMilli()), "4h", fmt.Sprint(ago(4*time.Hour).UnixMilli()))
+				for stream, position := range map[string]string{c.stream: c.position, transform.StreamEvents: c.reach} {
+					if position != "" {
+						require.NoError(t, store.Commit(t.Context(), checkpoint.Commit{
+							Source: checkpoint.Source{Appliance: "hq", Stream: stream}, Position: []byte(times.Replace(position)),
+						}))
+					}
+				}
+				answered := require.Value(poller.LastAnswer(t.Context(), store, checkpoint.Source{Appliance: "hq", Stream: c.stream}))(t)
+				assert.Equal(t, answered.IsZero(), !c.known, "the last answer is not known")
+				if c.known {
+					assert.Equal(t, time.Since(answered), c.want, "it was answered before")
+				}
+			})
+		})
+	}
+	t.Run("as soon as a poll has failed", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			p := poller.New(scripted("detections", []error{errRefusedConnection}), poller.Options{
+				RetryInitial: time.Second, RetryMax: time.Second, LastAnswer: time.Now().Add(-time.Hour),
+				Log: slog.New(slog.DiscardHandler), Metrics: poller.NewMetrics(prometheus.NewRegistry()),
+			})
+			progress, ok := p.Progress()
+			assert.False(t, ok, "there is progress before a poll", progress)
+			ctx, stop := context.WithCancel(t.Context())
+			go p.Run(ctx)
+			time.Sleep(time.Minute)
+			progress, ok = p.Progress()
+			assert.True(t, ok, "there is no progress")
+			assert.Equal(t, progress.Behind, time.Hour+time.Minute, "lag")
+			stop()
+		})
 	})
 }

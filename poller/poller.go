@@ -61,6 +61,9 @@ type Options struct {
 	// Optional means that the appliance may not have what the source reads, or may not show it
 	// to this key: after an answer 403 or 404 the source is off, and polled again once an hour.
 	Optional bool
+	// LastAnswer is when the appliance last answered before the Poller was made; zero: not known.
+	// It is the basis of the lag if polls fail from the start.
+	LastAnswer time.Time
 	// Watch receives the result of each poll; nil: nothing does.
 	Watch   *Watch
 	Log     *slog.Logger
@@ -126,7 +129,8 @@ func (p *Poller) Status() Status {
 }
 
 // Progress returns how far the stream was read. Behind grows with the time since that was
-// known while polls fail, or if the next is overdue. ok is false before anything was read.
+// known while polls fail, or if the next is overdue. If nothing was read yet and polls fail,
+// only Behind is set: to the time since Options.LastAnswer. ok is false if neither is known.
 func (p *Poller) Progress() (progress Progress, ok bool) {
 	const overdue = time.Minute // beyond the interval
 	progress, ok = p.source.Progress()
@@ -134,6 +138,9 @@ func (p *Poller) Progress() (progress Progress, ok bool) {
 	defer p.mu.Unlock()
 	if since := time.Since(progress.Known); ok && (p.status.Failures > 0 || since > p.o.Interval+overdue) {
 		progress.Behind += since
+	}
+	if !ok && p.status.Failures > 0 && !p.o.LastAnswer.IsZero() {
+		return Progress{Behind: time.Since(p.o.LastAnswer)}, true
 	}
 	return progress, ok
 }

@@ -52,6 +52,8 @@ type position interface {
 	rewind(to int64)
 	// reached is the time up to which it covers the stream; 0: not known.
 	reached() int64
+	// answered is the latest time at which the appliance is known to have answered.
+	answered() int64
 }
 
 // positionOf parses the position of a source. It returns ErrNoPosition if there is none.
@@ -78,6 +80,10 @@ func positionOf(source checkpoint.Source, stored []byte) (p position, err error)
 func (p *detectionsPosition) reached() int64 { return p.ModTime }
 func (p *recordsPosition) reached() int64    { return p.Until }
 
+func (p *detectionsPosition) answered() int64 { return max(p.ModTime, p.Contact, p.Swept) }
+func (p *recordsPosition) answered() int64    { return max(p.Until, p.Clock) }
+func (p *auditPosition) answered() int64      { return max(p.reached(), p.Swept) }
+
 func (p *auditPosition) reached() int64 {
 	if p.Last == nil {
 		return 0
@@ -102,4 +108,42 @@ func ReadUpTo(ctx context.Context, store Store, source checkpoint.Source) (time.
 		return time.Time{}, nil
 	}
 	return time.UnixMilli(at), nil
+}
+
+// LastAnswer returns when the appliance last answered about a stream, as far as the state shows:
+// the beginning of an outage that was reported, or else the latest time in the stream's position,
+// which is earlier if nothing had to be committed since. It is the zero time if the state has
+// neither, and never in the future.
+func LastAnswer(ctx context.Context, store Store, source checkpoint.Source) (time.Time, error) {
+	committed, err := store.Position(ctx, source)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the position of %s: %w", source, err)
+	}
+	p, err := positionOf(source, committed)
+	if errors.Is(err, ErrNoPosition) {
+		return time.Time{}, nil
+	} else if err != nil {
+		return time.Time{}, fmt.Errorf("position of %s: %w", source, err)
+	}
+	var at time.Time
+	if ms := p.answered(); ms > 1 { // auditPosition.Swept can be 1
+		at = time.UnixMilli(ms)
+	}
+	reach, err := store.Position(ctx, checkpoint.Source{Appliance: source.Appliance, Stream: transform.StreamEvents})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read whether %s was reachable: %w", source.Appliance, err)
+	}
+	if reach != nil {
+		reported, err := parsePosition[reachState](reach)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if reported.Unreachable && reported.Since.After(at) {
+			at = reported.Since
+		}
+	}
+	if now := time.Now(); at.After(now) { // by the appliance's clock
+		at = now
+	}
+	return at, nil
 }

@@ -271,9 +271,9 @@ func matchedText(m *admin.MatchStatus) string {
 }
 
 func intakesTable(intakes []admin.IntakeStatus, now time.Time) *terminal.Table {
-	t := terminal.NewTable("TICKETS FROM", "STATE", "SINCE", "STORED", "REFUSED")
+	t := terminal.NewTable("TICKETS FROM", "STATE", "SINCE", "STORED", "REFUSED", "NOTE")
 	for _, i := range intakes {
-		t.Add(i.Intake, wordCell(i.State), terminal.Ago(i.Since, now), i.Stored, countCell(i.Refused, terminal.Yellow))
+		t.Add(i.Intake, wordCell(i.State), terminal.Ago(i.Since, now), i.Stored, countCell(i.Refused, terminal.Yellow), terminal.Yellow.Cell(i.Cause))
 	}
 	return t
 }

@@ -110,9 +110,9 @@ func TestAStatusIsPrinted(t *testing.T) {
 		{"brokers that ticket commands come from", func(s *admin.Status) {
 			s.Intakes = []admin.IntakeStatus{
 				{Intake: "nats", State: "running", Since: now.Add(-time.Hour), Stored: 7, Refused: 1},
-				{Intake: "kafka", State: "retrying", Since: now.Add(-time.Minute), Error: "no answer"},
+				{Intake: "kafka", State: "retrying", Since: now.Add(-time.Minute), Error: "no answer", Cause: "timed out"},
 			}
-		}, []string{"nats running 1h00m ago 7 1", "kafka retrying 1m ago 0 0", "ticket commands from kafka are not received and stay there: no answer"}, ""},
+		}, []string{"nats running 1h00m ago 7 1", "kafka retrying 1m ago 0 0 timed out", "ticket commands from kafka are not received and stay there: no answer"}, ""},
 		{"a sink that is no longer configured", func(s *admin.Status) {
 			s.Unconfigured = []admin.SinkStatus{{Name: "old", LagEvents: 1}}
 		}, []string{"old - not configured - 1 0 B - - 0 0 0", "old is not configured: delete its state with ndrbridge state forget old, or rename it with ndrbridge state rename old NEW"}, ""},

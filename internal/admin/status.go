@@ -82,6 +82,7 @@ type TicketStatus struct {
 	State string    `json:"state"`           // running, retrying or halted
 	Since time.Time `json:"since"`           // since when
 	Error string    `json:"error,omitempty"` // why it is not running
+	Cause string    `json:"cause,omitempty"` // that error in a few words
 }
 
 // IntakeStatus is the status of a broker's ticket intake.
@@ -90,6 +91,7 @@ type IntakeStatus struct {
 	State   string    `json:"state"`           // running or retrying
 	Since   time.Time `json:"since,omitzero"`  // since when
 	Error   string    `json:"error,omitempty"` // why it is retrying
+	Cause   string    `json:"cause,omitempty"` // that error in a few words
 	Stored  uint64    `json:"stored"`          // messages stored since it was opened
 	Refused uint64    `json:"refused"`         // messages refused since it was opened
 }
@@ -113,7 +115,7 @@ type StreamStatus struct {
 	// The appliance's time up to which the stream was read; absent if it was not.
 	Position time.Time `json:"position,omitzero"`
 	// How far the position is behind the newest object; 0: read to the end; absent if not known yet.
-	// It grows while polls fail.
+	// It grows while polls fail, and is the time since the last answer if they failed from the start.
 	LagSeconds *float64 `json:"lag_seconds,omitempty"`
 	// Events committed to the journal since the start.
 	Events          uint64   `json:"events"`

@@ -67,6 +67,11 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 	}
 	for _, from := range sources {
 		source := from.open()
+		var answered time.Time
+		if p.store != nil {
+			// An unreadable position is reported by the stream's polls.
+			answered, _ = poller.LastAnswer(ctx, p.store, source.Source())
+		}
 		watch := next.watch
 		if from.optional { // whether it can be read says nothing about the appliance
 			watch = nil
@@ -78,6 +83,7 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 			AuthRetry:    time.Duration(a.AuthRetry),
 			Lease:        p.lease(),
 			Optional:     from.optional,
+			LastAnswer:   answered,
 			Watch:        watch,
 			Log:          s.streamLog(source.Source().Stream),
 			Metrics:      p.metrics.sources,

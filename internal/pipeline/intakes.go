@@ -117,7 +117,7 @@ func (p *Pipeline) refuse(ctx context.Context, r intake.Refusal) error {
 // status returns the status of the intake for an operator.
 func (p *intakePart) status() admin.IntakeStatus {
 	s := p.intake.Status()
-	of := admin.IntakeStatus{Intake: p.broker, State: "running", Since: s.Since, Error: s.Error, Stored: s.Stored, Refused: s.Refused}
+	of := admin.IntakeStatus{Intake: p.broker, State: "running", Since: s.Since, Error: s.Error, Cause: s.Cause, Stored: s.Stored, Refused: s.Refused}
 	if !s.Open || s.Error != "" {
 		of.State = "retrying"
 	}

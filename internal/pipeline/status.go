@@ -119,7 +119,7 @@ func (c *control) status(ctx context.Context, _ admin.None) (admin.Status, error
 		}
 		if a.writer != nil {
 			s := a.writer.Status()
-			status.Appliances[i].Tickets = &admin.TicketStatus{State: string(s.State), Since: s.Since, Error: s.Error}
+			status.Appliances[i].Tickets = &admin.TicketStatus{State: string(s.State), Since: s.Since, Error: s.Error, Cause: s.Cause}
 		}
 	}
 	for _, p := range c.all.intakes {

@@ -256,8 +256,9 @@ func refused(err error) bool {
 	return ok && e.Status/100 == 4 && e.Status != http.StatusRequestTimeout
 }
 
-var errTrackingOff = errors.New("the appliance does not accept tickets: external ticket tracking is off; " +
-	"turn it on in its settings or by PATCH of its resource ticketing; pending commands are then written")
+var errTrackingOff = &failure.Error{Class: failure.Halted, Cause: "ticket tracking is off", Err: errors.New(
+	"the appliance does not accept tickets: external ticket tracking is off; turn it on in its settings or by PATCH of its " +
+		"resource ticketing; pending commands are then written")}
 
 // classOf returns the class of a failure, and how long to wait before the next request.
 // If the failure may mean that ticket tracking is off, it makes the writer ask for that

@@ -76,6 +76,7 @@ type Status struct {
 	Since time.Time // of State
 	// Error is the last failure; it is empty while State is sinks.StateRunning.
 	Error string
+	Cause string // Error in a few words, as failure.CauseOf returns it
 }
 
 // NewWriter returns a Writer that continues from the commands in store. It shares
@@ -218,8 +219,8 @@ func (w *Writer) failState(ctx context.Context, err error) (pause time.Duration)
 }
 
 // errJournalFull reports why no command is carried out: its result event would not fit.
-var errJournalFull = errors.New("the journal is full, and so is its reserve for the answers to tickets; " +
-	"tickets are written once the slowest sink catches up")
+var errJournalFull = &failure.Error{Class: failure.Transient, Cause: "journal full", Err: errors.New(
+	"the journal is full, and so is its reserve for the answers to tickets; tickets are written once the slowest sink catches up")}
 
 // carryOut carries out one command and handles its failure.
 func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Duration) {
@@ -327,16 +328,15 @@ func (w *Writer) finish(ctx context.Context, c checkpoint.Command, state checkpo
 func (w *Writer) enter(state sinks.State, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	text := ""
+	was := w.status
+	w.status = Status{State: state, Since: time.Now(), Cause: failure.CauseOf(err)}
 	if err != nil {
-		text = err.Error()
+		w.status.Error = err.Error()
 	}
-	if w.status.State == state {
-		w.status.Error = text
+	if was.State == state {
+		w.status.Since = was.Since
 		return
 	}
-	was := w.status
-	w.status = Status{State: state, Since: time.Now(), Error: text}
 	switch state {
 	case sinks.StateHalted:
 		w.o.Log.Error("tickets are not written until this is fixed; commands are kept", "error", err)

@@ -93,6 +93,7 @@ func TestResponsesOfTheAppliance(t *testing.T) {
 		became  checkpoint.CommandState
 		state   sinks.State
 		says    string
+		cause   string
 		pause   time.Duration // at least
 	}{
 		{name: "an accepted write is applied", command: closed, became: checkpoint.CommandApplied, state: sinks.StateRunning},
@@ -100,15 +101,15 @@ func TestResponsesOfTheAppliance(t *testing.T) {
 		{name: "a detection that is not there is rejected", command: tickets.Command{TicketID: "SEC-1", DetectionID: 77}, became: checkpoint.CommandRejected, state: sinks.StateRunning, says: "404"},
 		{name: "a wrong value is rejected", command: closed, patch: answer(400), became: checkpoint.CommandRejected, state: sinks.StateRunning, says: "400"},
 		{name: "a 422 while tickets are tracked is about the command", command: closed, patch: answer(422), became: checkpoint.CommandRejected, state: sinks.StateRunning, says: "422"},
-		{name: "disabled tracking halts, and the status says how to enable it", command: closed, off: true, became: checkpoint.CommandPending, state: sinks.StateHalted, says: "turn it on", pause: 30 * time.Second},
-		{name: "a refused key halts", command: closed, patch: answer(401), became: checkpoint.CommandPending, state: sinks.StateHalted, says: "401", pause: 30 * time.Second},
-		{name: "a missing privilege halts", command: closed, patch: answer(403), became: checkpoint.CommandPending, state: sinks.StateHalted, says: "403", pause: 30 * time.Second},
-		{name: "a redirect halts", command: closed, patch: answer(302, "Location", "/login"), became: checkpoint.CommandPending, state: sinks.StateHalted, says: "302", pause: 30 * time.Second},
-		{name: "a method that is not allowed halts", command: closed, patch: answer(405), became: checkpoint.CommandPending, state: sinks.StateHalted, says: "405", pause: 30 * time.Second},
-		{name: "a 429 is retried after Retry-After", command: closed, patch: answer(429, "Retry-After", "17"), became: checkpoint.CommandPending, state: sinks.StateRetrying, says: "429", pause: 17 * time.Second},
-		{name: "a 503 is retried after Retry-After", command: closed, patch: answer(503, "Retry-After", "9"), became: checkpoint.CommandPending, state: sinks.StateRetrying, says: "503", pause: 9 * time.Second},
-		{name: "a server error is retried and delays nothing else", command: closed, patch: answer(500), became: checkpoint.CommandPending, state: sinks.StateRetrying, says: "500"},
-		{name: "a broken connection is retried", command: closed, patch: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, became: checkpoint.CommandPending, state: sinks.StateRetrying, says: "EOF", pause: time.Millisecond},
+		{name: "disabled tracking halts, and the status says how to enable it", command: closed, off: true, became: checkpoint.CommandPending, state: sinks.StateHalted, says: "turn it on", cause: "ticket tracking is off", pause: 30 * time.Second},
+		{name: "a refused key halts", command: closed, patch: answer(401), became: checkpoint.CommandPending, state: sinks.StateHalted, says: "401", cause: "key rejected (401)", pause: 30 * time.Second},
+		{name: "a missing privilege halts", command: closed, patch: answer(403), became: checkpoint.CommandPending, state: sinks.StateHalted, says: "403", cause: "key rejected (403)", pause: 30 * time.Second},
+		{name: "a redirect halts", command: closed, patch: answer(302, "Location", "/login"), became: checkpoint.CommandPending, state: sinks.StateHalted, says: "302", cause: "redirected elsewhere (302)", pause: 30 * time.Second},
+		{name: "a method that is not allowed halts", command: closed, patch: answer(405), became: checkpoint.CommandPending, state: sinks.StateHalted, says: "405", cause: "rejected by receiver (405)", pause: 30 * time.Second},
+		{name: "a 429 is retried after Retry-After", command: closed, patch: answer(429, "Retry-After", "17"), became: checkpoint.CommandPending, state: sinks.StateRetrying, says: "429", cause: "asked to wait (429)", pause: 17 * time.Second},
+		{name: "a 503 is retried after Retry-After", command: closed, patch: answer(503, "Retry-After", "9"), became: checkpoint.CommandPending, state: sinks.StateRetrying, says: "503", cause: "receiver not available (503)", pause: 9 * time.Second},
+		{name: "a server error is retried and delays nothing else", command: closed, patch: answer(500), became: checkpoint.CommandPending, state: sinks.StateRetrying, says: "500", cause: "receiver not available (500)"},
+		{name: "a broken connection is retried", command: closed, patch: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, became: checkpoint.CommandPending, state: sinks.StateRetrying, says: "EOF", cause: "connection closed", pause: time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, _ := withTicket(t)
@@ -130,6 +131,7 @@ func TestResponsesOfTheAppliance(t *testing.T) {
 			require.NoError(t, err)
 			status := w.Status()
 			assert.True(t, got.State == c.became && status.State == c.state && pause >= c.pause, got.State, got.Reason, status.State, status.Error, pause)
+			assert.Equal(t, status.Cause, c.cause, "cause")
 			text := got.Reason + status.Error
 			assert.True(t, strings.Contains(text, c.says) && (c.says != "" || text == ""), "it says", text)
 		})

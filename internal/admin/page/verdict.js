@@ -162,10 +162,10 @@ function* tickets(status) {
   for (const a of status.appliances) {
     const halted = a.tickets?.state === "halted";
     if (a.tickets?.error) {
-      yield { level: halted ? "bad" : "warn", target: ["appliances", a.name], name: `Tickets of ${a.name}`, cause: "cannot be written", alert: halted ? "TicketWriterHalted" : "TicketWriterRetrying" };
+      yield { level: halted ? "bad" : "warn", target: ["appliances", a.name], name: `Tickets of ${a.name}`, cause: `cannot be written: ${a.tickets.cause || "see its error"}`, alert: halted ? "TicketWriterHalted" : "TicketWriterRetrying" };
     }
   }
   for (const i of status.intakes ?? []) {
-    if (i.error) yield { level: "warn", target: ["tickets"], name: `Tickets from ${i.intake}`, cause: "cannot be received", alert: "TicketIntakeDown" };
+    if (i.error) yield { level: "warn", target: ["tickets"], name: `Tickets from ${i.intake}`, cause: `cannot be received: ${i.cause || "see its error"}`, alert: "TicketIntakeDown" };
   }
 }

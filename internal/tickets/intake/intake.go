@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/tickets"
 )
 
@@ -47,6 +48,8 @@ type Status struct {
 	Open bool
 	// Error is the last failure while something fails, and empty otherwise.
 	Error string
+	// Cause is Error in a few words, as failure.CauseOf returns it.
+	Cause string
 	// Since is when Open or Error last changed.
 	Since time.Time
 	// Stored and Refused count messages whose acknowledgement was confirmed, so a
@@ -70,21 +73,24 @@ func (c *connection) Status() Status {
 }
 
 // opened sets the status to open without an error.
-func (c *connection) opened() { c.set(true, "") }
+func (c *connection) opened() { c.set(true, nil) }
 
 // failed sets the status to an error, and logs it if it is new.
 func (c *connection) failed(open bool, err error) {
-	text := err.Error()
-	if c.set(open, text) {
-		c.o.Log.Warn("ticket commands cannot be received; retrying", "error", text)
+	if c.set(open, err) {
+		c.o.Log.Warn("ticket commands cannot be received; retrying", "error", err)
 	}
 }
 
-func (c *connection) set(open bool, text string) (changed bool) {
+func (c *connection) set(open bool, err error) (changed bool) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if changed = c.status.Open != open || c.status.Error != text; changed {
-		c.status.Open, c.status.Error, c.status.Since = open, text, time.Now()
+		c.status.Open, c.status.Error, c.status.Cause, c.status.Since = open, text, failure.CauseOf(err), time.Now()
 	}
 	return changed
 }
@@ -96,7 +102,7 @@ func (c *connection) run(ctx context.Context, session func(context.Context) erro
 		begun := time.Now()
 		err := session(ctx)
 		if ctx.Err() != nil {
-			c.set(false, "")
+			c.set(false, nil)
 			return
 		}
 		if time.Since(begun) > c.o.RetryMax {

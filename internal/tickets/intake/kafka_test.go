@@ -232,23 +232,24 @@ func TestAKafkaIntakeRecoversWithoutARecord(t *testing.T) {
 }
 
 func TestAKafkaIntakeReportsErrors(t *testing.T) {
-	says := func(t *testing.T, intake *intake.Kafka, text string) {
+	says := func(t *testing.T, intake *intake.Kafka, text, cause string) {
 		t.Helper()
 		running(t, intake.Run)
 		eventually(t, "the status says so", func() bool { s := intake.Status(); return !s.Open && strings.Contains(s.Error, text) })
 		s := intake.Status()
+		assert.Equal(t, s.Cause, cause, "cause")
 		assert.NotContains(t, s.Error, "hunter2", "it shows the password")
 	}
 	t.Run("the topic is missing", func(t *testing.T) {
 		cluster := kafkaCluster(t)
-		says(t, kafkaIntake(&counter{}, cluster.ListenAddrs(), nil), "Unknown Topic Or Partition")
+		says(t, kafkaIntake(&counter{}, cluster.ListenAddrs(), nil), "Unknown Topic Or Partition", "target not available")
 	})
 	t.Run("the credentials are refused", func(t *testing.T) {
 		cluster := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets"), kfake.EnableSASL(), kfake.Superuser("PLAIN", "ana", "right"))
-		says(t, kafkaIntake(&counter{}, cluster.ListenAddrs(), &kafkaconn.SASL{Mechanism: "plain", Username: "ana", Password: "hunter2"}), "SASL")
+		says(t, kafkaIntake(&counter{}, cluster.ListenAddrs(), &kafkaconn.SASL{Mechanism: "plain", Username: "ana", Password: "hunter2"}), "SASL", "misconfigured or not authorized")
 	})
 	t.Run("no broker answers", func(t *testing.T) {
-		says(t, kafkaIntake(&counter{}, []string{"127.0.0.1:1"}, nil), "refused")
+		says(t, kafkaIntake(&counter{}, []string{"127.0.0.1:1"}, nil), "refused", "connection refused")
 	})
 }
 func TestAKafkaIntakeReadsItsCredentialsAgain(t *testing.T) {

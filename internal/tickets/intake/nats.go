@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/natswire"
 	natssink "ndrbridge/sinks/nats"
 )
@@ -72,7 +73,11 @@ func (n *NATS) session(ctx context.Context) error {
 	conn, err := natswire.Connect(ctx, o.URL, wire, append(options, nats.Name(n.o.Durable),
 		nats.Timeout(timeout), nats.NoReconnect(), nats.ClosedHandler(func(*nats.Conn) { close(closed) }))...)
 	if err != nil {
-		return fmt.Errorf("connect to NATS: %w", n.hide(err))
+		class := failure.Transient
+		if errors.Is(err, nats.ErrAuthorization) {
+			class = failure.Halted
+		}
+		return failure.Errorf(class, "connect to NATS: %w", n.hide(err))
 	}
 	// The library ignores ctx while it waits for the network.
 	stop := context.AfterFunc(ctx, conn.Cut)
@@ -130,7 +135,8 @@ func (n *NATS) consumer(ctx context.Context, conn *nats.Conn) (consumer jetstrea
 // streamError explains an error of a request about the stream; nil stays nil.
 func (n *NATS) streamError(err error) error {
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("there is no stream %s: create it with `nats stream add`, or correct tickets.nats.stream", n.o.Stream)
+		return &failure.Error{Class: failure.Halted, Cause: "stream not found",
+			Err: fmt.Errorf("there is no stream %s: create it with `nats stream add`, or correct tickets.nats.stream", n.o.Stream)}
 	}
 	if err != nil {
 		return fmt.Errorf("the stream %s: %w", n.o.Stream, n.hide(err))

@@ -163,10 +163,10 @@ func TestANATSIntakeReportsErrors(t *testing.T) {
 	for _, c := range []struct {
 		name, password string
 		prepare        func(context.Context, jetstream.JetStream) error
-		says           string
+		says, cause    string
 	}{
-		{"the credentials are refused", "wrong", nil, "Authorization Violation"},
-		{"the stream is missing", "hunter2", nil, "there is no stream TICKETS"},
+		{"the credentials are refused", "wrong", nil, "Authorization Violation", "misconfigured or not authorized"},
+		{"the stream is missing", "hunter2", nil, "there is no stream TICKETS", "stream not found"},
 		{
 			"the consumer is one that a server pushes to", "hunter2",
 			func(ctx context.Context, js jetstream.JetStream) error {
@@ -176,7 +176,7 @@ func TestANATSIntakeReportsErrors(t *testing.T) {
 				_, err := js.CreatePushConsumer(ctx, "TICKETS", jetstream.ConsumerConfig{Durable: "ndrbridge", DeliverSubject: "elsewhere"})
 				return err
 			},
-			"the consumer ndrbridge of the stream TICKETS",
+			"the consumer ndrbridge of the stream TICKETS", "failed",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -186,7 +186,10 @@ func TestANATSIntakeReportsErrors(t *testing.T) {
 			}
 			intake := natsIntake(&counter{}, s.ClientURL(), c.password)
 			running(t, intake.Run)
-			eventually(t, "the status says so", func() bool { s := intake.Status(); return !s.Open && strings.Contains(s.Error, c.says) })
+			eventually(t, "the status says so", func() bool {
+				s := intake.Status()
+				return !s.Open && strings.Contains(s.Error, c.says) && s.Cause == c.cause
+			})
 		})
 	}
 }
