@@ -25,6 +25,9 @@ var ErrNoMemory = errors.New("the answers of other requests use the memory that 
 // wrongAddress is the advice for a 404 on a path that every appliance has.
 const wrongAddress = "check that url is the appliance's own address, and that product is its name in paths"
 
+// notOffered is the advice for a 404 on a path that not every appliance has.
+const notOffered = "the appliance does not offer this; if it should, " + wrongAddress
+
 // Error is a failed call. It never contains the key, the secret or a token, even if the
 // server repeated them.
 type Error struct {

@@ -20,7 +20,9 @@ var streams = map[string]func(t *testing.T, c *Client, page *Page) error{
 		return c.SearchDevices(t.Context(), make([]int64, 100), page)
 	},
 	"the formats":      func(t *testing.T, c *Client, page *Page) error { return c.DetectionFormats(t.Context(), page) },
-	"the hiding rules": func(t *testing.T, c *Client, page *Page) error { return c.HidingRules(t.Context(), page) },
+	"the tuning rules": func(t *testing.T, c *Client, page *Page) error { return c.HidingRules(t.Context(), page) },
+	"the intervals":    func(t *testing.T, c *Client, page *Page) error { return c.ExclusionIntervals(t.Context(), page) },
+	"the alerts":       func(t *testing.T, c *Client, page *Page) error { return c.Alerts(t.Context(), page) },
 }
 
 // undated are the requests whose pages have no time, since no position depends on it.
@@ -84,9 +86,21 @@ func TestRequestsOfTheOtherStreams(t *testing.T) {
 			func(t *testing.T, c *Client) error { return c.DetectionFormats(t.Context(), new(Page)) }, `[]`,
 			sent{"GET", "/api/v1/detections/formats", "", true},
 		},
-		"the hiding rules": {
+		"the tuning rules": {
 			func(t *testing.T, c *Client) error { return c.HidingRules(t.Context(), new(Page)) }, `[]`,
 			sent{"GET", "/api/v1/detections/rules/hiding", "", true},
+		},
+		"the exclusion intervals": {
+			func(t *testing.T, c *Client) error { return c.ExclusionIntervals(t.Context(), new(Page)) }, `[]`,
+			sent{"GET", "/api/v1/exclusionintervals", "", true},
+		},
+		"the alerts": {
+			func(t *testing.T, c *Client) error { return c.Alerts(t.Context(), new(Page)) }, `[]`,
+			sent{"GET", "/api/v1/alerts", "", true},
+		},
+		"the settings of the record store, under the name of the product": {
+			func(t *testing.T, c *Client) error { return c.Cluster(t.Context(), new(Page)) }, `{}`,
+			sent{"GET", "/api/v1/service/cluster", "", true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
