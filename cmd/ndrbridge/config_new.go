@@ -430,10 +430,14 @@ func (c *command) tryNew(ctx context.Context, o *newOptions) error {
 			}
 		}
 	}
+	config, run := " --config "+o.output, "ndrbridge run --config "+o.output
+	if o.output == configs.DefaultPaths()[1] {
+		config, run = "", "systemctl enable --now ndrbridge"
+	}
 	fmt.Fprintf(c.stderr, `next:
-  ndrbridge check --config %[1]s --connect
-  ndrbridge send %[2]s --config %[1]s   # a test message
-  ndrbridge run --config %[1]s
-`, o.output, sinkName(o.sinks[0]))
+  ndrbridge check --connect%[1]s
+  ndrbridge send %[2]s%[1]s   # a test message
+  %[3]s
+`, config, sinkName(o.sinks[0]), run)
 	return err
 }

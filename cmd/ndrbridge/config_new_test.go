@@ -199,7 +199,7 @@ func TestNewConfigurationsAreAskedForOnATerminal(t *testing.T) {
 		"appliance url (only scheme and host), such as https://sensor.example.com: ",
 		"appliance api_key (the API key and nothing else), not shown: ",
 		"Slack: create an app with an incoming webhook", "slack url (the URL of the incoming webhook, which is a secret), not shown: ",
-		"wrote " + file, "ndrbridge check --config " + file + " --connect\n",
+		"wrote " + file, "ndrbridge check --connect --config " + file + "\n",
 	} {
 		assert.Contains(t, errs, want)
 	}

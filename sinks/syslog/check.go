@@ -10,8 +10,8 @@ import (
 	"ndrbridge/sinks"
 )
 
-// tryByReplay is the advice for testing what syslog has no answer to.
-const tryByReplay = "see whether a few events arrive: on a running bridge, send some with ndrbridge replay SINK --since -1m"
+// tryBySend is the advice for testing what syslog has no answer to.
+const tryBySend = "see whether a test event arrives: ndrbridge send SINK"
 
 // Check connects to the receiver and sends no message.
 func (s *Sink) Check(ctx context.Context, t sinks.Trial) []finding.Finding {
@@ -33,7 +33,7 @@ func (d *datagrams) check(ctx context.Context, path *finding.Path) []finding.Fin
 		return append(found, finding.Finding{
 			Step: "delivery", Result: finding.Untried,
 			Detail: "UDP has no connection and no answer: whether a receiver listens there cannot be known, and neither can what arrives",
-			Advice: "use network: tls or tcp if the receiver supports it; otherwise " + tryByReplay,
+			Advice: "use network: tls or tcp if the receiver supports it; otherwise " + tryBySend,
 		})
 	case !explained:
 		found = append(found, finding.Failure("address", err))
@@ -76,6 +76,6 @@ func (s *stream) check(ctx context.Context, path *finding.Path) []finding.Findin
 	}
 	return append(found, finding.Finding{
 		Step: "delivery", Result: finding.Untried, Detail: "the receiver can be reached, but syslog has no answer: what it does with events cannot be known",
-		Advice: tryByReplay,
+		Advice: tryBySend,
 	})
 }

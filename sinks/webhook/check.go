@@ -15,8 +15,8 @@ import (
 	"ndrbridge/sinks"
 )
 
-// TryByReplay is the advice for testing a webhook that has no dry run.
-const TryByReplay = "send a few events to be sure, on a running bridge with ndrbridge replay SINK --since -1m"
+// TryBySend is the advice for testing a webhook that has no dry run.
+const TryBySend = "send a test event with ndrbridge send SINK"
 
 // CheckRequest is a request that changes nothing at the service.
 type CheckRequest struct {
@@ -71,7 +71,7 @@ func (s *Sink) Check(ctx context.Context, t sinks.Trial) []finding.Finding {
 		}
 		return append(found, finding.Finding{
 			Step: "delivery", Result: finding.Untried, Detail: detail,
-			Advice: "preview the request with ndrbridge try render, and " + TryByReplay,
+			Advice: "preview the request with ndrbridge try render, and " + TryBySend,
 		})
 	}
 	for _, r := range s.preset.Checks {

@@ -90,9 +90,10 @@ export NDRBRIDGE_ADMIN_LISTEN=127.0.0.1:9600`)
 			assert.Equal(t, run("The unit", `cp /usr/lib/systemd/system/*.target $ROOT/usr/lib/systemd/system/
 systemd-analyze --root=$ROOT verify ndrbridge.service`), "", "systemd reports")
 		case strings.HasPrefix(text, "ndrbridge config new"):
-			run("Configure", text+` \
+			assert.Contains(t, run("Configure", text+` \
   --appliance https://sensor.example --api-key-file /root/hq.key \
-  --value splunk_hec.url=https://splunk.example:8088 --secret-file splunk_hec=/root/splunk.key --secret-file slack=/root/slack.url`)
+  --value splunk_hec.url=https://splunk.example:8088 --secret-file splunk_hec=/root/splunk.key --secret-file slack=/root/slack.url`),
+				"  ndrbridge check --connect\n  ndrbridge send splunk-hec   # a test message\n  systemctl enable --now ndrbridge\n", "next")
 			run("The configuration", "cat $ROOT/etc/ndrbridge/ndrbridge.yaml")
 			// The user of the service reads the file, but not the secrets.
 			assert.Equal(t, run("Its files", "cd $ROOT/etc/ndrbridge && stat -c '%a %n' ndrbridge.yaml secrets secrets/* && cd"),

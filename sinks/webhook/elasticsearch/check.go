@@ -131,7 +131,7 @@ func judgePrivileges(a webhook.Answer) finding.Finding {
 	case a.Status/100 != 2 || json.Unmarshal(a.Body, &reply) != nil || reply.All == nil:
 		return finding.Finding{
 			Result: finding.Untried, Detail: "the key's privileges cannot be read: the server is OpenSearch, or has security disabled",
-			Advice: webhook.TryByReplay,
+			Advice: webhook.TryBySend,
 		}
 	case *reply.All:
 		return finding.Finding{Result: finding.OK, Detail: "the key may create documents there"}

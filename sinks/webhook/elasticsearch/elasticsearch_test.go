@@ -457,7 +457,7 @@ func TestChecks(t *testing.T) {
 		{Name: "an index that will be made", Server: elastic(`404 {"status":404}`, allowed), Open: toElastic(presettest.CheckKey), Want: presettest.Row("index ndr", finding.Remark, "is created with", "")},
 		{Name: "a wrong key", Server: elastic(stream, allowed), Open: toElastic("wrong-key"), Want: presettest.Row("cluster", finding.Failed, "unable to authenticate", "check key")},
 		{Name: "a key that may not write", Server: elastic(stream, `200 {"has_all_requested":false}`), Open: toElastic(presettest.CheckKey), Want: presettest.Row("privileges", finding.Failed, "may not create", "create_doc")},
-		{Name: "opensearch, without privileges", Server: elastic(stream, `405 {}`), Open: toElastic(presettest.CheckKey), Want: presettest.Row("privileges", finding.Untried, "OpenSearch", "replay")},
+		{Name: "opensearch, without privileges", Server: elastic(stream, `405 {}`), Open: toElastic(presettest.CheckKey), Want: presettest.Row("privileges", finding.Untried, "OpenSearch", "ndrbridge send")},
 		{Name: "something else", Server: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { presettest.JSON(w, 200, "{}") }), Open: toElastic(presettest.CheckKey), Want: presettest.Row("cluster", finding.Failed, "neither Elasticsearch nor OpenSearch", "check url")},
 	}, "_has_privileges")
 }

@@ -230,7 +230,7 @@ func TestItSignsInAsAzureExpects(t *testing.T) {
 	}
 	found := s.Check(t.Context(), sinks.Trial{Now: time.Now})
 	findingtest.Expect(t, found, findingtest.Row{Step: "token", Result: finding.OK, Detail: "issued a token for 59m59s"})
-	findingtest.Expect(t, found, findingtest.Row{Step: "delivery", Result: finding.Untried, Detail: "without sending an event", Advice: "ndrbridge replay"})
+	findingtest.Expect(t, found, findingtest.Row{Step: "delivery", Result: finding.Untried, Detail: "without sending an event", Advice: "ndrbridge send"})
 }
 
 func TestSettingsThatAreWrong(t *testing.T) {

@@ -140,7 +140,7 @@ func judgeToken(a webhook.Answer) finding.Finding {
 	case a.Status == http.StatusNotFound:
 		return finding.Finding{
 			Result: finding.Untried, Detail: "the collector does not support acknowledgement, so the token cannot be checked",
-			Advice: webhook.TryByReplay,
+			Advice: webhook.TryBySend,
 		}
 	case a.Status/100 == 2 && len(answer.Acks) == 0:
 		return finding.Finding{
