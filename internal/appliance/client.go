@@ -266,7 +266,7 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 	sent := clock.now()
 	resp, err := c.link.http.Do(req)
 	if err != nil {
-		e.Err = c.link.explain(err, c.link.secrets(cred.secrets...))
+		e.Err = c.link.explain(err, "url", &c.base, c.link.secrets(cred.secrets...))
 		return e
 	}
 	c.link.answers.Store(true)
@@ -299,7 +299,7 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 		secrets := c.link.secrets(cred.secrets...)
 		e.Excerpt, e.Err = shorten(secrets.Hide(err.excerpt)), secrets.HideError(err.err)
 	default:
-		e.Err = c.link.explain(err, c.link.secrets(cred.secrets...))
+		e.Err = c.link.explain(err, "url", &c.base, c.link.secrets(cred.secrets...))
 	}
 	return e
 }

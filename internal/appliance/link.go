@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/internal/lease"
 	"ndrbridge/internal/redact"
 )
@@ -30,7 +32,9 @@ type link struct {
 	close   func()
 	clock   *clock
 	answers atomic.Bool // set once the appliance has answered
-	words   []string    // the proxy's password, plain and in Basic credentials
+	tls     *tls.Config
+	proxy   *url.URL // nil if there is none, or that of the environment
+	words   []string // the proxy's password, plain and in Basic credentials
 }
 
 func newLink(o Options) *link {
@@ -40,6 +44,8 @@ func newLink(o Options) *link {
 	}
 	l := &link{
 		timeout: cmp.Or(o.Timeout, defaultTimeout),
+		tls:     cmp.Or(o.TLS.Clone(), &tls.Config{}),
+		proxy:   o.Proxy,
 		clock:   newClock(o),
 		close:   (&http.Client{Transport: transport}).CloseIdleConnections,
 	}
@@ -118,14 +124,22 @@ func (l *link) admit(ctx context.Context, background, aside bool) (context.Conte
 	return ctx, cancel, nil
 }
 
-// explain removes secrets from the error of a failed request, and adds advice.
-func (l *link) explain(err error, secrets redact.Secrets) error {
+// explain removes secrets from the error of a failed request to the URL that a key of the
+// configuration holds, and adds advice.
+func (l *link) explain(err error, key string, to *url.URL, secrets redact.Secrets) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // Error has method and path
 	}
 	err = secrets.HideError(err)
 	if errors.Is(err, ErrNoMemory) { // the appliance did answer
 		return err
+	}
+	p := failure.Peer{Address: finding.HostPort(to), Key: key, TLS: l.tls, Hide: secrets.Hide}
+	if l.proxy != nil {
+		p.Proxy = finding.HostPort(l.proxy)
+	}
+	if e := failure.Explain(err, p); e != nil && !errors.Is(err, context.Canceled) {
+		return e
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no complete answer within %s: %w", l.timeout, err)

@@ -52,16 +52,16 @@ func TestTLS(t *testing.T) {
 		"a self-signed certificate":                     {server: selfSigned, says: "set tls.ca_file"},
 		"a self-signed certificate in the CA file":      {server: selfSigned, client: &tls.Config{RootCAs: pool(t, selfSigned)}},
 		"a self-signed certificate that is not checked": {server: selfSigned, client: &tls.Config{InsecureSkipVerify: true}},
-		"an authority that nobody knows":                {server: signed, says: "set tls.ca_file to the certificate of the authority"},
+		"an authority that nobody knows":                {server: signed, says: "set tls.ca_file to the certificate of that authority"},
 		"an authority in the CA file":                   {server: signed, client: &tls.Config{RootCAs: pool(t, otherCA, ca)}},
 		"another authority in the CA file":              {server: signed, client: &tls.Config{RootCAs: pool(t, otherCA)}, says: "set tls.ca_file"},
-		"a certificate for another name":                {server: named, client: &tls.Config{RootCAs: pool(t, ca)}, says: "set tls.server_name to a name in the server's certificate"},
+		"a certificate for another name":                {server: named, client: &tls.Config{RootCAs: pool(t, ca)}, says: "set tls.server_name to one of these names"},
 		"a certificate for the name that is set":        {server: named, client: &tls.Config{RootCAs: pool(t, ca), ServerName: "sensor.example"}},
 		"a certificate that has expired":                {server: expired, client: &tls.Config{RootCAs: pool(t, ca)}, says: "clock"},
 		"a client certificate that is required":         {server: signed, clientAuth: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca), Certificates: []tls.Certificate{client}}},
-		"a client certificate that is missing":          {server: signed, clientAuth: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca)}, says: "does it require a client certificate (tls.cert_file)"},
+		"a client certificate that is missing":          {server: signed, clientAuth: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca)}, says: "requires a client certificate that it trusts; set tls.cert_file"},
 		"a client certificate that the server rejects":  {server: signed, clientAuth: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca), Certificates: []tls.Certificate{untrusted}}, says: "tls"},
-		"versions of TLS that have nothing in common":   {server: signed, client: &tls.Config{RootCAs: pool(t, ca), MaxVersion: tls.VersionTLS12}, clientAuth: -1, says: "the server refused the handshake"},
+		"versions of TLS that have nothing in common":   {server: signed, client: &tls.Config{RootCAs: pool(t, ca), MaxVersion: tls.VersionTLS12}, clientAuth: -1, says: "the server refuses the TLS handshake: protocol version not supported"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewUnstartedServer(answer(200, "application/json", "[]"))
@@ -89,7 +89,7 @@ func TestHTTPToATLSPort(t *testing.T) {
 	defer plain.Close()
 	c := newClientOf(t, func(o *Options) { o.URL = strings.Replace(plain.URL, "http:", "https:", 1) })
 	e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
-	assert.Contains(t, e.Error(), "check scheme and port in url", e)
+	assert.Contains(t, e.Error(), "the server speaks HTTP instead of TLS", e)
 	c = newClientOf(t, func(o *Options) { o.URL = strings.Replace(raw(t, "220 mail.example ESMTP\r\n"), "http:", "https:", 1) })
 	e = failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
 	assert.Contains(t, e.Error(), "does not speak TLS", e)
@@ -104,8 +104,8 @@ func TestFailuresOfTheNetwork(t *testing.T) {
 		says   string
 	}{
 		"nothing listens":          {func(o *Options) { o.URL = gone.URL }, "nothing listens there: check host and port in url"},
-		"no proxy listens":         {func(o *Options) { o.URL, o.Proxy = "https://sensor.example", goneURL }, "check proxy"},
-		"no proxy listens for TCP": {func(o *Options) { o.URL, o.Proxy = "http://sensor.example", goneURL }, "check proxy"},
+		"no proxy listens":         {func(o *Options) { o.URL, o.Proxy = "https://sensor.example", goneURL }, "check host and port in proxy"},
+		"no proxy listens for TCP": {func(o *Options) { o.URL, o.Proxy = "http://sensor.example", goneURL }, "check host and port in proxy"},
 		"the name is not known": {func(o *Options) {
 			o.URL = "http://sensor.example"
 			o.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
@@ -123,7 +123,7 @@ func TestFailuresOfTheNetwork(t *testing.T) {
 			o.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
 				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route to host")}
 			})
-		}, "and the network"},
+		}, "and this machine's network"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClientOf(t, test.change)

@@ -25,10 +25,10 @@ type OAuth struct {
 
 // tokenAuthority authorizes with tokens.
 type tokenAuthority struct {
-	o     OAuth
-	path  string // of the token endpoint
-	link  *link
-	cache *oauthtoken.Cache
+	o        OAuth
+	endpoint *url.URL
+	link     *link
+	cache    *oauthtoken.Cache
 }
 
 func newTokenAuthority(o OAuth, l *link) (*tokenAuthority, error) {
@@ -39,7 +39,7 @@ func newTokenAuthority(o OAuth, l *link) (*tokenAuthority, error) {
 	if o.ClientID == "" || o.ClientSecret == nil {
 		return nil, errors.New("OAuth requires a client id and a client secret")
 	}
-	t := &tokenAuthority{o: o, path: u.Path, link: l}
+	t := &tokenAuthority{o: o, endpoint: u, link: l}
 	t.cache = oauthtoken.NewCache(t.fetch)
 	return t, nil
 }
@@ -47,7 +47,7 @@ func newTokenAuthority(o OAuth, l *link) (*tokenAuthority, error) {
 func (t *tokenAuthority) credential(ctx context.Context) (credential, error) {
 	token, err := t.cache.Get(ctx)
 	if errors.Is(err, oauthtoken.ErrControl) {
-		err = &Error{Method: http.MethodPost, Path: t.path, Err: fmt.Errorf("%w; %s", err, wrongTokenURL)}
+		err = &Error{Method: http.MethodPost, Path: t.endpoint.Path, Err: fmt.Errorf("%w; %s", err, wrongTokenURL)}
 	}
 	if err != nil {
 		return credential{}, err
@@ -59,7 +59,7 @@ func (t *tokenAuthority) refused(c credential) { t.cache.Refused(oauthtoken.Toke
 
 // fetch requests a token. Its error is an *Error.
 func (t *tokenAuthority) fetch(ctx context.Context) (*oauth2.Token, error) {
-	e := &Error{Method: http.MethodPost, Path: t.path}
+	e := &Error{Method: http.MethodPost, Path: t.endpoint.Path}
 	secret, err := t.o.ClientSecret()
 	if err != nil {
 		e.Err = fmt.Errorf("read the client secret: %w", err)
@@ -89,9 +89,9 @@ func (t *tokenAuthority) fetch(ctx context.Context) (*oauth2.Token, error) {
 	case answered:
 		e.answered(answer.Response, answer.Body, secrets, wrongTokenURL, "check oauth.client_id and the client secret")
 	case unsent:
-		e.Err = t.link.explain(err, secrets)
+		e.Err = t.link.explain(err, "oauth.token_url", t.endpoint, secrets)
 	case ctx.Err() != nil: // while the body was read; err does not wrap the cause
-		e.Err = t.link.explain(ctx.Err(), secrets)
+		e.Err = t.link.explain(ctx.Err(), "oauth.token_url", t.endpoint, secrets)
 	default:
 		e.Err = fmt.Errorf("%w: %s", secrets.HideError(err), wrongTokenURL)
 	}

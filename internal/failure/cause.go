@@ -2,7 +2,6 @@ package failure
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +26,9 @@ func CauseOf(err error) string {
 		HTTPStatus() int
 	}](err); ok && e.HTTPStatus() >= 300 {
 		return CauseOfStatus(e.HTTPStatus())
+	}
+	if e := Explain(err, Peer{}); e != nil {
+		return e.Cause
 	}
 	if cause := causeOfNetwork(err); cause != "" {
 		return cause
@@ -63,7 +65,7 @@ func CauseOfStatus(status int) string {
 	return fmt.Sprintf("%s (%d)", cause, status)
 }
 
-// causeOfNetwork returns the cause of an error of the system or of TLS, or "".
+// causeOfNetwork returns the cause of an error of the system, or "".
 func causeOfNetwork(err error) string {
 	is := func(targets ...error) bool {
 		for _, target := range targets {
@@ -72,21 +74,6 @@ func causeOfNetwork(err error) string {
 			}
 		}
 		return false
-	}
-	if e, ok := errors.AsType[*net.DNSError](err); ok {
-		if e.IsNotFound {
-			return "host name not found"
-		}
-		return "name server fails"
-	}
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return "certificate names another host"
-	}
-	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
-		return "certificate expired"
-	}
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return "certificate not trusted"
 	}
 	timeout, _ := errors.AsType[net.Error](err)
 	switch {
@@ -102,8 +89,6 @@ func causeOfNetwork(err error) string {
 		return "no route to host"
 	case is(context.DeadlineExceeded), timeout != nil && timeout.Timeout():
 		return "timed out"
-	case TLSAdvice(err) != "":
-		return "TLS handshake failed"
 	case is(syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF):
 		return "connection closed"
 	}

@@ -12,25 +12,16 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"syscall"
-	"time"
+
+	"ndrbridge/internal/failure"
 )
 
 // Path traces the steps of a connection that other code makes: the code dials with the
 // context of Watch and uses the TLS configuration of Secure. Path only distinguishes
-// and explains the steps; the code alone decides whether they succeed. A Path is for
-// one address and is safe for concurrent use.
+// the steps, which failure.Explain explains; the code alone decides whether they succeed. A
+// Path is for one peer and is safe for concurrent use.
 type Path struct {
-	// Address is the host and port of the target.
-	Address string
-	// Proxy is the host and port that is dialled instead; empty if there is none.
-	Proxy string
-	// Key is the configuration key that holds the address, such as url.
-	Key string
-	// Now returns the time that certificates are checked against.
-	Now func() time.Time
-	// Hide removes secrets from texts of the server's certificates. It may be nil.
-	Hide func(string) string
+	failure.Peer
 	// Insecure means that certificates are not verified. Secure sets it.
 	Insecure bool
 
@@ -97,8 +88,8 @@ func (p *Path) Secure(c *tls.Config) *tls.Config {
 	if c == nil {
 		return nil
 	}
+	p.TLS, p.Insecure = c, c.InsecureSkipVerify
 	c = c.Clone()
-	p.Insecure = c.InsecureSkipVerify
 	c.VerifyConnection = func(state tls.ConnectionState) error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -113,34 +104,41 @@ func (p *Path) Secure(c *tls.Config) *tls.Config {
 func (p *Path) Findings(err error) (found []Finding, explained bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	where, key := p.Address, p.Key
+	where := p.Address
 	if p.Proxy != "" {
-		where, key = p.Proxy, "proxy"
+		where = p.Proxy
 		found = append(found, Finding{Step: "proxy", Result: Remark, Detail: "it is reached through the proxy " + p.Proxy})
 	}
-	host, _, _ := net.SplitHostPort(where)
+	failed := func(e *failure.Explained) []Finding {
+		return append(found, Finding{Step: e.Step, Result: Failed, Detail: e.Detail, Advice: e.To})
+	}
+	e := failure.Explain(err, p.Peer)
 	lookup := p.unresolved
-	if e, ok := errors.AsType[*net.DNSError](err); ok && lookup == nil && p.connected == "" {
-		lookup = e
+	if e != nil && e.Step == failure.StepAddress && lookup == nil && p.connected == "" {
+		lookup = err
 	}
 	switch {
 	case lookup != nil:
-		return append(found, unresolved(host, key, lookup)), true
+		if failure.Explain(lookup, p.Peer) == nil { // such as the end of ctx
+			lookup = &net.DNSError{Err: lookup.Error()}
+		}
+		return failed(failure.Explain(lookup, p.Peer)), true
 	case len(p.resolved) > 0:
+		host, _, _ := net.SplitHostPort(where)
 		found = append(found, Finding{Step: "address", Result: OK, Detail: host + " is " + strings.Join(p.resolved, ", ")})
 	}
 	refused := p.refused
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && refused == nil {
-		refused = err
-	}
-	if refused == nil && p.dialling && err != nil {
+	if refused == nil && (e != nil && e.Step == failure.StepConnect || p.dialling && err != nil) {
 		refused = err
 	}
 	switch {
 	case p.connected != "":
 		found = append(found, Finding{Step: "connect", Result: OK, Detail: "connected to " + p.connected})
 	case refused != nil:
-		return append(found, unconnected(where, key, refused)), true
+		if failure.Explain(refused, p.Peer) == nil { // such as the end of ctx
+			refused = &net.OpError{Op: "dial", Err: refused}
+		}
+		return failed(failure.Explain(refused, p.Peer)), true
 	}
 	secured, explained := p.secured(err)
 	return append(found, secured...), explained
@@ -156,53 +154,11 @@ func HostPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// unresolved returns the finding for a name that cannot be resolved.
-func unresolved(host, key string, err error) Finding {
-	f := Finding{Step: "address", Result: Failed, Detail: host + " cannot be looked up", Advice: "check this machine's name servers (/etc/resolv.conf), and that they answer"}
-	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
-		f.Detail, f.Advice = "no address is known for the name "+host, "check the host in "+key+", and the name servers of this machine"
-	}
-	return f
-}
-
-// unconnected returns the finding for a failed dial.
-func unconnected(where, key string, err error) Finding {
-	f := Finding{Step: "connect", Result: Failed}
-	timeout, _ := errors.AsType[net.Error](err)
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		f.Detail = where + " refuses connections"
-		f.Advice = "nothing listens there: check host and port in " + key + ", and that the server is running"
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		f.Detail = where + " cannot be reached: there is no route to it"
-		f.Advice = "check the host in " + key + ", and this machine's network and routes"
-	case errors.Is(err, context.DeadlineExceeded), timeout != nil && timeout.Timeout():
-		f.Detail = where + " does not answer"
-		f.Advice = "a firewall may drop the packets: check host and port in " + key + ", and that this machine may connect there"
-	default:
-		f.Detail = "no connection to " + where + ": " + lastOf(err).Error()
-		f.Advice = "check " + key + ", and this machine's network"
-		if e, ok := errors.AsType[advised](err); ok {
-			f.Advice = e.Advice()
-		}
-	}
-	return f
-}
-
-// lastOf returns the cause of a failed dial without the addresses, which the finding
-// has already.
-func lastOf(err error) error {
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err != nil {
-		return op.Err
-	}
-	return err
-}
-
 // secured returns findings for the handshake; it may not have begun.
 func (p *Path) secured(err error) (found []Finding, explained bool) {
-	broken := p.broken
-	if broken == nil && err != nil {
-		broken = err
+	broken := err
+	if !failure.HandshakeFailed(err) && p.broken != nil {
+		broken = p.broken
 	}
 	var shown []*x509.Certificate
 	if p.state != nil {
@@ -210,18 +166,15 @@ func (p *Path) secured(err error) (found []Finding, explained bool) {
 	} else if e, ok := errors.AsType[*tls.CertificateVerificationError](broken); ok {
 		shown = e.UnverifiedCertificates
 	}
-	now := p.Now()
-	hide := p.Hide
-	if hide == nil {
-		hide = func(text string) string { return text }
-	}
 	for _, c := range shown {
-		f := certificate(c, now)
-		f.Detail = hide(f.Detail)
+		f := certificate(c, p.Time())
+		if p.Hide != nil {
+			f.Detail = p.Hide(f.Detail)
+		}
 		found = append(found, f)
 	}
-	if detail, advice := handshakeFailure(broken, p.Address, shown, now); detail != "" {
-		return append(found, Finding{Step: "tls", Result: Failed, Detail: hide(detail), Advice: hide(advice)}), true
+	if e := failure.Explain(broken, p.Peer); e != nil && e.Step == failure.StepTLS {
+		return append(found, Finding{Step: "tls", Result: Failed, Detail: e.Detail, Advice: e.To}), true
 	}
 	switch {
 	case p.state == nil && p.shaking && err != nil:

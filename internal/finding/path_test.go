@@ -1,20 +1,16 @@
 package finding
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
@@ -24,40 +20,12 @@ type adviser struct{}
 func (adviser) Error() string  { return "not there" }
 func (adviser) Advice() string { return "go elsewhere" }
 
-func TestDialErrorsAreExplained(t *testing.T) {
-	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
-	for name, test := range map[string]struct {
-		err            error
-		detail, advice string
-	}{
-		"nobody listens":          {dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), "refuses connections", "port in url"},
-		"no route to the host":    {dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), "no route", "network and routes"},
-		"no route to anywhere":    {dial(os.NewSyscallError("connect", syscall.ENETUNREACH)), "no route", "network and routes"},
-		"no answer in time":       {dial(os.ErrDeadlineExceeded), "does not answer", "firewall"},
-		"the caller's time is up": {fmt.Errorf("get: %w", context.DeadlineExceeded), "does not answer", "firewall"},
-		"who knows what to do":    {dial(adviser{}), "not there", "go elsewhere"},
-		"something else":          {dial(errors.New("odd")), "no connection to sensor.example:443: odd", "check url"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := unconnected("sensor.example:443", "url", test.err)
-			assert.True(t, f.Result == Failed && strings.Contains(f.Detail, test.detail) && strings.Contains(f.Advice, test.advice), f)
-		})
-	}
-}
-
-func TestAnUnknownNameDiffersFromAFailingNameServer(t *testing.T) {
-	unknown := unresolved("sensor.example", "url", &net.DNSError{Err: "no such host", IsNotFound: true})
-	down := unresolved("sensor.example", "url", &net.DNSError{Err: "timeout", IsTimeout: true})
-	assert.Contains(t, unknown.Advice, "the host in url", unknown, down)
-	assert.Contains(t, down.Advice, "resolv.conf", unknown, down)
-}
-
 func TestAPathReportsOnlyItsOwnAddress(t *testing.T) {
 	one, other := httptest.NewTLSServer(http.NotFoundHandler()), httptest.NewServer(http.NotFoundHandler())
 	defer one.Close()
 	defer other.Close()
 	address := func(s *httptest.Server) string { return s.Listener.Addr().String() }
-	first, second := &Path{Address: address(one), Key: "url", Now: time.Now}, &Path{Address: address(other), Key: "url", Now: time.Now}
+	first, second := &Path{Peer: failure.Peer{Address: address(one), Key: "url"}}, &Path{Peer: failure.Peer{Address: address(other), Key: "url"}}
 	ctx := second.Watch(first.Watch(t.Context()))
 	for _, s := range []*httptest.Server{one, other} {
 		r := require.Value(http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil))(t)
@@ -75,7 +43,7 @@ func TestAPathReportsOnlyItsOwnAddress(t *testing.T) {
 }
 
 func TestSecureCopiesTheConfiguration(t *testing.T) {
-	w, config := &Path{Now: time.Now}, &tls.Config{ServerName: "sensor.example"}
+	w, config := new(Path), &tls.Config{ServerName: "sensor.example"}
 	secured := w.Secure(config)
 	assert.True(t, secured != config && secured.ServerName == config.ServerName && config.VerifyConnection == nil, "it is not a copy")
 	assert.True(t, w.Secure(nil) == nil, "Secure made a configuration of nil")

@@ -138,8 +138,8 @@ func (d *Dialer) broken(address string, err error) *failure.Error {
 		class = known.Class
 	} else if _, ok := errors.AsType[*linklocal.Error](err); ok {
 		text, advice = fmt.Errorf("%s, which the cluster advertises: %w", tried, err), checkListeners+", or add the address to brokers if you know it"
-	} else if advice = failure.TLSAdvice(err); advice != "" {
-		class = failure.Halted
+	} else if e := failure.Explain(err, failure.Peer{Address: d.Shown(address), Key: "brokers", TLS: d.TLS, Hide: d.Login.Hide}); e != nil {
+		return e.Classified(tried)
 	} else if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 		text = fmt.Errorf("%s: no answer in time: %w", tried, context.DeadlineExceeded)
 	} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

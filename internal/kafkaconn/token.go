@@ -1,6 +1,7 @@
 package kafkaconn
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/internal/oauthtoken"
 )
 
@@ -35,7 +37,8 @@ type OAuth struct {
 // its lifetime is left, or until a broker refuses it. It is safe for concurrent use.
 type bearer struct {
 	cache *oauthtoken.Cache
-	login *Login // hides the tokens
+	login *Login       // hides the tokens
+	peer  failure.Peer // the token endpoint
 }
 
 func newBearer(o OAuth, l *Login) *bearer {
@@ -54,7 +57,11 @@ func newBearer(o OAuth, l *Login) *bearer {
 	if o.Audience != "" {
 		grant.EndpointParams = url.Values{"audience": {o.Audience}}
 	}
-	return &bearer{login: l, cache: oauthtoken.NewCache(func(ctx context.Context) (*oauth2.Token, error) {
+	peer := failure.Peer{Key: "sasl.oauth.token_url", TLS: cmp.Or(transport.TLSClientConfig.Clone(), &tls.Config{}), Hide: l.Hide}
+	if u, err := url.Parse(o.TokenURL); err == nil {
+		peer.Address = finding.HostPort(u)
+	}
+	return &bearer{login: l, peer: peer, cache: oauthtoken.NewCache(func(ctx context.Context) (*oauth2.Token, error) {
 		return grant.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
 	})}
 }
@@ -69,10 +76,10 @@ func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 		b.login.obtained(token.Secret)
 		return &bearerSession{b, token}, []byte("n,,\x01auth=Bearer " + token.Secret + "\x01\x01"), nil
 	}
-	text := fmt.Errorf("token endpoint: %s", excerpt(b.login.Hide(err.Error())))
-	if advice := failure.TLSAdvice(err); advice != "" {
-		return nil, nil, failure.Advise(failure.Halted, advice, text)
+	if e := failure.Explain(err, b.peer); e != nil && ctx.Err() == nil {
+		return nil, nil, e.Classified("token endpoint")
 	}
+	text := fmt.Errorf("token endpoint: %s", excerpt(b.login.Hide(err.Error())))
 	_, passes := errors.AsType[*url.Error](err)                                // there is no answer
 	passes = passes || strings.HasPrefix(err.Error(), "oauth2: cannot fetch ") // its body ends too early
 	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok {

@@ -23,6 +23,7 @@ import (
 
 	nats "github.com/nats-io/nats.go"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/lease"
 )
 
@@ -102,8 +103,13 @@ func (d *dialer) Secure() bool { return d.encrypted.Load() }
 // the TLS handshake, which follows the server's first line.
 func (d *dialer) SkipTLSHandshake() bool { return true }
 
-// Dial implements nats.CustomDialer.
-func (d *dialer) Dial(network, address string) (net.Conn, error) {
+// Dial implements nats.CustomDialer. A failed connection is a *failure.Explained.
+func (d *dialer) Dial(network, address string) (_ net.Conn, err error) {
+	defer func() {
+		if e := failure.Explain(err, failure.Peer{Address: address, Key: "url", TLS: cmp.Or(d.o.TLS, &tls.Config{})}); e != nil {
+			err = e
+		}
+	}()
 	dial := d.o.Dial
 	if dial == nil {
 		dial = func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, network, address) }

@@ -148,7 +148,7 @@ func TestAFailedTestIsExplainedAsByACheck(t *testing.T) {
 		name, sink, want string
 		gone             []string
 	}{
-		{"nothing listens", fmt.Sprintf("webhook: {url: %q}", server.URL), "connection refused", nil},
+		{"nothing listens", fmt.Sprintf("webhook: {url: %q}", server.URL), "refuses connections", nil},
 		{"no such folder", `file: {path: "/nowhere/events"}`, "create", nil},
 		{"no such secret", fmt.Sprintf("webhook: {url: %q, auth: {bearer_file: %q}}", server.URL, secret), "correct the named key, or the file it refers to", []string{secret}},
 		{"too large", `webhook: {url: "https://h.example", max_body_bytes: 10}`, "ndrbridge try render", nil},

@@ -12,6 +12,7 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/poller"
@@ -117,7 +118,7 @@ func (t *applianceTrial) paths() []*finding.Path {
 		if err != nil {
 			u = &url.URL{} // it was checked when the configuration was read
 		}
-		p := &finding.Path{Address: finding.HostPort(u), Key: key, Now: t.now, Insecure: t.config.TLS.InsecureSkipVerify}
+		p := &finding.Path{Peer: failure.Peer{Address: finding.HostPort(u), Key: key, Now: t.now}, Insecure: t.config.TLS.InsecureSkipVerify}
 		proxy, err := endpoint.ProxyURL(t.config.Proxy)
 		if proxy == nil && err == nil {
 			proxy, _ = http.ProxyFromEnvironment(&http.Request{URL: u})

@@ -287,7 +287,7 @@ func (w *Writer) classOf(ctx context.Context, err error) (failure.Class, time.Du
 		return failure.Halted, 0
 	case e.Status == http.StatusBadRequest, e.Status == http.StatusNotFound, e.Status == http.StatusRequestEntityTooLarge:
 		return failure.Rejected, 0
-	case e.Status == 0 && failure.TLSAdvice(e) != "":
+	case e.Status == 0 && failure.HandshakeFailed(e):
 		return failure.Halted, 0
 	}
 	return failure.Transient, e.RetryAfter

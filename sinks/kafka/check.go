@@ -101,7 +101,7 @@ func (s *Sink) tryBrokers(ctx context.Context, now func() time.Time, addresses, 
 // if the broker is not ready for requests.
 func (s *Sink) tryBroker(parent context.Context, now func() time.Time, address string, topics []string) ([]finding.Finding, *kafkaconn.Client, *metadata.Response) {
 	d := *s.client.Dialer
-	path := &finding.Path{Address: d.Shown(address), Key: "brokers", Now: now, Hide: d.Login.Hide}
+	path := &finding.Path{Peer: failure.Peer{Address: d.Shown(address), Key: "brokers", Now: now, Hide: d.Login.Hide}}
 	d.TLS = path.Secure(d.TLS)
 	c := kafkaconn.NewClient(&d, s.timeout, address)
 	ctx, cancel := finding.Half(parent)

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
@@ -75,7 +76,7 @@ func (s *Sink) check(ctx context.Context, t sinks.Trial, also func(*conn) []find
 // tryServer connects to one server. The returned connection is nil if that fails.
 func (s *Sink) tryServer(ctx context.Context, t sinks.Trial, server string) ([]finding.Finding, *conn) {
 	address := s.addressOf(server)
-	path := &finding.Path{Address: address, Key: "url", Now: t.Now, Hide: s.options.Secrets().Hide}
+	path := &finding.Path{Peer: failure.Peer{Address: address, Key: "url", Now: t.Now, Hide: s.options.Secrets().Hide}}
 	alone := &Sink{options: s.options, subject: s.subject}
 	alone.options.URL = server
 	scheme, _, _ := strings.Cut(server, "://")

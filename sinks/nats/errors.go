@@ -37,8 +37,8 @@ func (s *Sink) errorOf(ctx context.Context, err error) *failure.Error {
 		failed.Scope = failure.ScopeTarget
 		return failed
 	}
-	if errors.Is(err, nats.ErrNoServers) {
-		return failure.Unavailable(failure.ScopeTarget, "%s: no server accepts connections", tried)
+	if e := failure.Explain(err, failure.Peer{Address: s.servers(), Key: "url", Hide: s.secrets.Hide}); e != nil {
+		return e.Classified(tried)
 	}
 	text := s.secrets.Hide(err.Error())
 	if advice := adviceOn(err); advice != "" {
@@ -68,9 +68,6 @@ func adviceOn(err error) string {
 		return "check host and port in url: is it the port for NATS clients?"
 	case is(nats.ErrHeadersNotSupported):
 		return "the server is too old, or headers are disabled"
-	}
-	if advice := failure.TLSAdvice(err); advice != "" {
-		return advice
 	}
 	// In TLS 1.3, a server rejects a certificate after the client's handshake, and may
 	// have closed the connection before its alert is read.

@@ -1,6 +1,7 @@
 package syslog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -15,7 +16,7 @@ const tryBySend = "see whether a test event arrives: ndrbridge send SINK"
 
 // Check connects to the receiver and sends no message.
 func (s *Sink) Check(ctx context.Context, t sinks.Trial) []finding.Finding {
-	return s.transport.check(ctx, &finding.Path{Address: s.o.Address, Key: "address", Now: t.Now})
+	return s.transport.check(ctx, &finding.Path{Peer: failure.Peer{Address: s.o.Address, Key: "address", Now: t.Now}})
 }
 
 // check looks the address up. A datagram would be an event.
@@ -62,10 +63,11 @@ func (s *stream) check(ctx context.Context, path *finding.Path) []finding.Findin
 	err = c.settle(ctx, time.Since(begun))
 	c.end(err != nil)
 	if err != nil {
-		f := finding.Finding{Step: "delivery", Result: finding.Failed, Detail: fmt.Sprintf("the connection ended at once: %v", err)}
-		if f.Advice = failure.TLSAdvice(err); f.Advice == "" {
-			f.Advice = "check host and port in address, what the receiver accepts, and its log"
+		if e := failure.Explain(err, path.Peer); e != nil {
+			err = e
 		}
+		f := finding.Failure("delivery", fmt.Errorf("the connection ended at once: %w", err))
+		f.Advice = cmp.Or(f.Advice, "check host and port in address, what the receiver accepts, and its log")
 		return append(found, f)
 	}
 	if s.o.Network == networkTCP {

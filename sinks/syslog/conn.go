@@ -157,10 +157,8 @@ func (c *conn) standing() error {
 
 // openFailed returns the error of a connection that was not opened, with its class.
 func (s *stream) openFailed(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
-		if advice := failure.TLSAdvice(err); advice != "" {
-			return failure.Advise(failure.Halted, advice, fmt.Errorf("%s: %w", s.o.Address, err))
-		}
+	if e := failure.Explain(err, failure.Peer{Address: s.o.Address, Key: "address", TLS: s.o.TLS}); e != nil && ctx.Err() == nil {
+		return e.Classified("syslog receiver " + s.o.Address)
 	}
 	return failed(ctx, s.o, err)
 }

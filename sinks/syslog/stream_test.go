@@ -259,11 +259,11 @@ func TestWhatCannotBeDeliveredHasItsClass(t *testing.T) {
 		class   failure.Class
 		want    string
 	}{
-		{"nobody listens", Options{Address: loopback.Closed(t), Network: networkTCP}, failure.Transient, "refused"},
+		{"nobody listens", Options{Address: loopback.Closed(t), Network: networkTCP}, failure.Transient, "refuses connections; nothing listens there"},
 		{"a name that does not resolve", Options{Address: "siem.invalid:6514", Network: networkTCP}, failure.Transient, "siem.invalid"},
 		{"another service answers", Options{Address: web, Network: networkTCP}, failure.Halted, `the server answers "HTTP/1.1 400`},
 		{"an unknown authority", Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{server}})}, failure.Halted, "tls.ca_file"},
-		{"a certificate that has expired", Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{expired}}), TLS: &tls.Config{RootCAs: poolOf(expired)}}, failure.Halted, "renewed"},
+		{"a certificate that has expired", Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{expired}}), TLS: &tls.Config{RootCAs: poolOf(expired)}}, failure.Halted, "renew the certificate"},
 		{"a certificate of another name", Options{Address: serveTLS(&tls.Config{Certificates: []tls.Certificate{named}}), TLS: &tls.Config{RootCAs: pool}}, failure.Halted, "tls.server_name"},
 		{
 			"a receiver that requires a client certificate",

@@ -89,10 +89,10 @@ func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []finding
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	target := s.request.URL
-	path := &finding.Path{Address: finding.HostPort(target), Key: "url", Now: now, Hide: s.hidden().Hide}
+	path := &finding.Path{Peer: s.peer()}
+	path.Now = now
 	address, secure := path.Address, target.Scheme == "https"
-	if proxy := s.o.Proxy; proxy != nil {
-		path.Proxy = finding.HostPort(proxy)
+	if path.Proxy != "" {
 		address, secure = path.Proxy, false
 	}
 	config := path.Secure(cmp.Or(s.transport.TLSClientConfig, &tls.Config{}))
@@ -135,7 +135,9 @@ func (s *Sink) sendCheck(ctx context.Context, r CheckRequest) finding.Finding {
 	}
 	answer, err := s.exchange(ctx, cmp.Or(r.Method, http.MethodGet), r.URL, header, r.Body)
 	if err != nil {
-		return finding.Finding{Step: r.Step, Result: finding.Failed, Detail: err.Error(), Advice: "check url, proxy and tls"}
+		f := finding.Failure(r.Step, err)
+		f.Advice = cmp.Or(f.Advice, "check url, proxy and tls")
+		return f
 	}
 	f := r.Judge(answer)
 	f.Step = r.Step

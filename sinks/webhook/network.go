@@ -1,7 +1,9 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -11,43 +13,54 @@ import (
 	"syscall"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/internal/linklocal"
+	"ndrbridge/internal/redact"
 )
 
-// notAnswered returns the error of a request that got no answer. It wraps no error of
-// net/http or the network, because their texts may contain secrets; it keeps a redacted
-// text of them.
+// notAnswered returns the error of a request that got no answer. Its text has none of
+// net/http or the network, which may contain secrets, but an explanation or a redacted text.
 func (s *Sink) notAnswered(ctx context.Context, err error) error {
 	if token, ok := errors.AsType[*tokenError](err); ok {
 		return token.error
 	}
-	return s.unanswered(ctx, s.target, err)
+	return s.unanswered(ctx, s.target, s.peer(), err)
 }
 
-// unanswered is notAnswered for a request to target, which is its method, scheme and host.
-func (s *Sink) unanswered(ctx context.Context, target string, err error) error {
+// peer returns the target, as failure.Explain describes it.
+func (s *Sink) peer() failure.Peer {
+	return peerOf("url", s.request.URL, s.o.Proxy, s.o.TLS, s.hidden())
+}
+
+// peerOf returns the server of a URL, which a key holds.
+func peerOf(key string, target, proxy *url.URL, config *tls.Config, hidden redact.Secrets) failure.Peer {
+	p := failure.Peer{Address: finding.HostPort(target), Key: key, TLS: cmp.Or(config, &tls.Config{}), Hide: hidden.Hide}
+	if proxy != nil {
+		p.Proxy = finding.HostPort(proxy)
+	}
+	return p
+}
+
+// unanswered is notAnswered for a request to target, which is its method, scheme and host, at p.
+func (s *Sink) unanswered(ctx context.Context, target string, p failure.Peer, err error) error {
 	switch cause := context.Cause(ctx); {
 	case cause == errNoAnswer:
 		return &failure.Error{Scope: failure.ScopeTarget, Class: failure.Transient, Cause: "timed out", Err: fmt.Errorf("%s: no answer within %v", target, s.o.Timeout)}
 	case cause != nil:
 		return fmt.Errorf("%s: %w", target, ctx.Err())
 	}
-	text := s.excerpt(err.Error())
-	failed := failure.Unavailable(failure.ScopeTarget, "%s: %s", target, text)
+	if e := failure.Explain(err, p); e != nil {
+		failed := e.Classified(target)
+		if _, ok := errors.AsType[*linkLocalError](err); ok {
+			failed.Class = failure.Halted
+		}
+		return failed
+	}
+	failed := failure.Unavailable(failure.ScopeTarget, "%s: %s", target, s.excerpt(err.Error()))
 	failed.Cause = failure.CauseOf(err)
 	if refusal, ok := errors.AsType[*proxyRefusal](err); ok {
 		failed.Class, failed.Cause = refusal.class(), failure.CauseOfStatus(refusal.status)
-		return failed
 	}
-	if _, ok := errors.AsType[*linkLocalError](err); ok {
-		return failure.Errorf(failure.Halted, "%s: %s", target, text)
-	}
-	if advice := failure.TLSAdvice(err); advice != "" {
-		halted := failure.Errorf(failure.Halted, "%s: %s (%s)", target, text, advice)
-		halted.Cause = failed.Cause
-		return halted
-	}
-	// Refused, reset, closed, a name that does not resolve: all are temporary.
 	return failed
 }
 

@@ -55,7 +55,7 @@ func TestNetworkFailuresAreTransient(t *testing.T) {
 		addr string
 		want string // part of the error
 	}{
-		{"nobody listens", closed.Addr().String(), "refused"},
+		{"nobody listens", closed.Addr().String(), "refuses connections; nothing listens there"},
 		{"the name does not resolve", "no-such-host.invalid", "no-such-host.invalid"},
 		{"the server hangs up without an answer", talk(t, func(net.Conn) {}), ""},
 		{"the server resets the connection before it reads", resets(t), ""},
@@ -171,10 +171,10 @@ func TestTLS(t *testing.T) {
 	}{
 		{"an authority that nobody knows", good.server.URL, nil, "tls.ca_file"},
 		{"a certificate of another name", good.server.URL, elsewhere, "tls.server_name"},
-		{"a certificate that has expired", good.server.URL, later, "renewed"},
+		{"a certificate that has expired", good.server.URL, later, "renew the certificate"},
 		{"a server that requires a certificate", clients.server.URL, trusted(clients), "tls.cert_file"},
 		{"a server that speaks old versions alone", old.server.URL, trusted(old), "tls"},
-		{"a server that does not speak TLS", strings.Replace(plain.server.URL, "http:", "https:", 1), nil, "does not speak TLS"},
+		{"a server that does not speak TLS", strings.Replace(plain.server.URL, "http:", "https:", 1), nil, "speaks HTTP instead of TLS"},
 	} {
 		t.Run(test.name+" halts", func(t *testing.T) {
 			s := open(t, webhook.Options{URL: test.url + "/s3cret", Bearer: "s3cret", TLS: test.tls, Mode: transform.Batch})

@@ -52,7 +52,8 @@ type tokens struct {
 	s         *Sink
 	o         OAuth
 	transport *http.Transport // of the sink, but for the host of the token endpoint
-	target    string          // method, scheme and host, for errors
+	proxy     *url.URL
+	target    string // method, scheme and host, for errors
 	cache     *oauthtoken.Cache
 	config    *clientcredentials.Config
 }
@@ -61,7 +62,7 @@ type tokens struct {
 // transport.
 func newTokens(s *Sink, o OAuth, proxy *url.URL) *tokens {
 	endpoint := o.endpoint()
-	t := &tokens{s: s, o: o, transport: s.transport.Clone(), config: &clientcredentials.Config{
+	t := &tokens{s: s, o: o, proxy: proxy, transport: s.transport.Clone(), config: &clientcredentials.Config{
 		ClientID: o.ClientID, ClientSecret: o.ClientSecret, TokenURL: o.TokenURL, Scopes: strings.Fields(o.Scope), AuthStyle: o.Style,
 	}}
 	if o.Audience != "" {
@@ -74,6 +75,15 @@ func newTokens(s *Sink, o OAuth, proxy *url.URL) *tokens {
 	t.transport.Proxy = http.ProxyURL(proxy)
 	t.cache = oauthtoken.NewCache(t.fetch)
 	return t
+}
+
+// peer returns the token endpoint, as failure.Explain describes it.
+func (t *tokens) peer() failure.Peer {
+	config := t.s.o.TLS.Clone()
+	if config != nil && t.o.endpoint().Hostname() != t.s.request.URL.Hostname() {
+		config.ServerName = "" // as in the transport
+	}
+	return peerOf("auth.oauth.token_url", t.o.endpoint(), t.proxy, config, t.s.hidden())
 }
 
 // tokenError is the error of a request that was not sent because no token was issued.
@@ -91,7 +101,7 @@ func (t *tokens) get(ctx context.Context) (oauthtoken.Token, error) {
 	if errors.Is(err, oauthtoken.ErrControl) {
 		err = failure.Errorf(failure.Halted, "%s: %w; %s", t.target, err, wrongTokenURL)
 	} else if _, classified := errors.AsType[*failure.Error](err); !classified {
-		err = t.s.unanswered(ctx, t.target, err)
+		err = t.s.unanswered(ctx, t.target, t.peer(), err)
 	}
 	return oauthtoken.Token{}, &tokenError{err}
 }
@@ -155,7 +165,7 @@ func (t *tokens) RoundTrip(r *http.Request) (*http.Response, error) {
 // Rejected, since no event was sent.
 func (t *tokens) explain(ctx context.Context, err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return t.s.unanswered(ctx, t.target, failed.Err) // the URL may contain secrets
+		return t.s.unanswered(ctx, t.target, t.peer(), failed.Err) // the URL may contain secrets
 	}
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {

@@ -240,7 +240,7 @@ func TestTokenEndpointsThatCannotBeReached(t *testing.T) {
 		class     failure.Class
 		says      string
 	}{
-		{"nobody listens", "http://ana:s3cret@" + closed + "/s3cret?k=s3cret", webhook.Options{}, failure.Transient, "refused"},
+		{"nobody listens", "http://ana:s3cret@" + closed + "/s3cret?k=s3cret", webhook.Options{}, failure.Transient, "refuses connections; nothing listens there"},
 		{"a name that does not resolve", "https://no-such-host.invalid/?k=s3cret", webhook.Options{}, failure.Transient, "no-such-host.invalid"},
 		{"a certificate that nobody vouches for", secure.URL, webhook.Options{}, failure.Halted, "tls.ca_file"},
 		{"a metadata service", "http://169.254.169.254/token", webhook.Options{}, failure.Halted, "allow_link_local"},

@@ -249,7 +249,7 @@ func TestAKafkaIntakeReportsErrors(t *testing.T) {
 		says(t, kafkaIntake(&counter{}, cluster.ListenAddrs(), &kafkaconn.SASL{Mechanism: "plain", Username: "ana", Password: "hunter2"}), "SASL", "misconfigured or not authorized")
 	})
 	t.Run("no broker answers", func(t *testing.T) {
-		says(t, kafkaIntake(&counter{}, []string{"127.0.0.1:1"}, nil), "refused", "connection refused")
+		says(t, kafkaIntake(&counter{}, []string{"127.0.0.1:1"}, nil), "refuses connections; nothing listens there: check host and port in brokers", "connection refused")
 	})
 }
 func TestAKafkaIntakeReadsItsCredentialsAgain(t *testing.T) {
