@@ -47,7 +47,7 @@ type settings struct {
 	state, admin      string // admin is the listen address; empty: a free port
 	token, readToken  string
 	appliances, sinks string // YAML, a line each
-	tickets           string
+	tickets, journal  string
 }
 
 func hq(url string) string {
@@ -68,7 +68,7 @@ func startBridge(t *testing.T, s settings) (url string, stop func()) {
 	if s.admin == "" {
 		s.admin = "127.0.0.1:0"
 	}
-	text := fmt.Sprintf("state: %q\nadmin: {listen: %q, token: %q, read_token: %q}\nappliances:\n%ssinks:\n%s%s", s.state, s.admin, s.token, s.readToken, s.appliances, s.sinks, s.tickets)
+	text := fmt.Sprintf("state: %q\nadmin: {listen: %q, token: %q, read_token: %q}\nappliances:\n%ssinks:\n%s%s%s", s.state, s.admin, s.token, s.readToken, s.appliances, s.sinks, s.tickets, s.journal)
 	config, err := configs.Parse("ndrbridge.yaml", []byte(text), nil)
 	require.NoError(t, err, text)
 	b, err := bridge.New(t.Context(), config, bridge.Options{Version: "1.4.0", Log: bridge.NewLog(new(bytes.Buffer), config.Log), Stdout: io.Discard})

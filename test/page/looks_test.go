@@ -94,9 +94,14 @@ func withHistory(t *testing.T, bridge string) (address string) {
 				h.Sinks[i].LagEvents = append(h.Sinks[i].LagEvents, new(uint64(*lag)))
 			}
 		}
+		status, err := client.Status(r.Context())
+		if err != nil {
+			t.Error(err)
+			return
+		}
 		h.Journal.Bytes = nil
-		for i := range samples {
-			h.Journal.Bytes = append(h.Journal.Bytes, new(int64(1_500_000+i*6000)))
+		for i := range int64(samples) {
+			h.Journal.Bytes = append(h.Journal.Bytes, new(status.State.Journal.Bytes*(samples+1+i)/(2*samples)))
 		}
 		w.Header().Set("Content-Type", "application/json")
 		assert.NoError(t, json.NewEncoder(w).Encode(h))

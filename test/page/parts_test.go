@@ -116,6 +116,25 @@ func TestTroubledPartsComeFirstAndAreLinked(t *testing.T) {
 		expression := "import('/page/verdict.js').then((v) => v.verdict({sinks: " + sinks + ", appliances: [], state: {journal: {}}})).then(({title, lines}) => [title, ...lines.map((l) => l.target[1])].join(' '))"
 		assert.Equal(t, eval[string](p, expression), "4 faults d c b a", "sinks")
 	})
+	p.run("each fault has a section of the run book", func(t *testing.T) {
+		for name, status := range map[string]string{
+			"a bridge": `{reload: {ok: false, time: '2026-01-31T08:00:00Z', error: 'x'}, state: {journal: {full: true}}, unconfigured: [{name: 'old'}],
+				cluster: {owner: 'a', error: 'x', members: [{member: 'b', error: 'x', config: 'differs'}]},
+				sinks: [...['halted', 'stuck', 'retrying', 'paused'].map((state) => ({name: state, state})),
+					{name: 'a', fills_journal_in_seconds: 9, over_lag: true, dead_letters: 1, match: {error: 'x', errors: 1, matched: 0, consecutive_filtered: 1000}}],
+				appliances: [
+					{name: 'a', reachable: false, streams: [{stream: 'audit', dead_letters: 1}], replaced: {}, clock_skew_seconds: 9, tickets: {state: 'halted', error: 'x'}},
+					{name: 'b', reachable: false, cause: 'key rejected (401)', streams: [], tickets: {state: 'retrying', error: 'x'}},
+					{name: 'c', streams: [{stream: 'audit', failures: 2}, {stream: 'detections', failures: 2, cause: 'key rejected (403)'}]}],
+				intakes: [{intake: 'nats', error: 'x'}]}`,
+			"a cluster without an owner": `{state: {journal: {}}, sinks: [], appliances: [], cluster: {owner: '', members: []}}`,
+			"a cluster of one":           `{state: {journal: {}}, sinks: [], appliances: [], cluster: {owner: 'a', members: [{member: 'a'}]}}`,
+		} {
+			missing := eval[string](p, `Promise.all([import('/page/verdict.js'), fetch(new URL('/page/runbook.md', location)).then((r) => r.text())]).then(([{verdict}, book]) =>
+				verdict(`+status+`).lines.filter((l) => !book.split('\n').includes('### ' + l.section)).map((l) => l.name + ' ' + l.cause).join())`)
+			assert.Equal(t, missing, "", name, "shows faults without a section")
+		}
+	})
 	p.run("each mistake in a configuration has a line", func(t *testing.T) {
 		got := eval[string](p, `Promise.all(['verdict', 'overall'].map((name) => import('/page/' + name + '.js'))).then(([{verdict}, {showOverall}]) => {
 			const reload = {ok: false, time: '2026-01-31T08:00:00Z', error: 'f.yaml:1:1: a\nf.yaml:2:1: b'};

@@ -5,6 +5,7 @@ package page
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,10 @@ func TestStatesArePictured(t *testing.T) {
 		c.Owner, c.WithoutOwnerSeconds = "", 90
 		return c
 	}
+	active, activeURL := startAppliance(t)
+	for range 160 { // more than the journal can hold
+		active.AddHuge(256 << 10)
+	}
 	for _, c := range []struct {
 		name     string
 		settings settings
@@ -43,6 +48,8 @@ func TestStatesArePictured(t *testing.T) {
 		{"unreachable", settings{appliances: well + away, sinks: sinks}, "not reachable: connection refused", nil},
 		{"failing", settings{appliances: well, sinks: webhook("siem", refused.URL) + webhook("queue", busy.URL) + sinks}, "key rejected (401)", nil},
 		{"many-sinks", settings{appliances: well, sinks: webhook("siem", refused.URL) + many}, "key rejected (401)", nil},
+		{"journal-full", settings{appliances: strings.Replace(hq(activeURL), "detections: {", "detections: {page_size: 8, ", 1),
+			sinks: webhook("siem", refused.URL) + sinks, journal: "journal: {max_bytes: 16MiB}\n"}, "Journal full, polling is paused", nil},
 		{"reminders", settings{appliances: well, sinks: many}, "reminder", nil},
 		{"no-owner", settings{appliances: well, sinks: sinks}, "no member polls", withoutOwner},
 	} {

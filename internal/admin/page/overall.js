@@ -31,7 +31,7 @@ function createLine() {
   return row;
 }
 
-function fillLine(row, { level, target, name, cause, next, detail, alert }) {
+function fillLine(row, { level, target, name, cause, next, detail, section: title }) {
   row.dataset.level = level;
   icon(row.firstElementChild, level);
   const link = part(row, "name");
@@ -46,10 +46,8 @@ function fillLine(row, { level, target, name, cause, next, detail, alert }) {
   if (next) time(part(row, "next"), next, format.until);
   writeOrHide(part(row, "detail"), detail);
   const book = part(row, "runbook");
-  book.hidden = !alert;
-  if (!alert) return;
   // The run book is plain text: the browser scrolls to the title of the section.
-  const address = `page/runbook.md#:~:text=%23%23%23%20Ndrbridge${alert}`;
+  const address = `page/runbook.md#:~:text=%23%23%23%20${encodeURIComponent(title)}`;
   if (book.getAttribute("href") !== address) book.setAttribute("href", address);
   label(book, `Run book about ${name}: ${cause}`);
 }

@@ -1,8 +1,8 @@
 // verdict summarises a status for people: {level, title, lines}. lines are the faults, the most
-// severe first: {level, target, name, cause, next, detail, alert}. target is the part of the page
+// severe first: {level, target, name, cause, next, detail, section}. target is the part of the page
 // that shows it, as in route.js, cause a few words, next the time of the next attempt, detail what
-// that part does not show, and alert its section of the run book. All but level, name and cause
-// may be absent. level is bad, warn, paused or ok.
+// that part does not show, and section the title of its section of the run book. target, next and
+// detail may be absent. level is bad, warn, paused or ok.
 
 import * as format from "./format.js";
 
@@ -14,8 +14,8 @@ const maxSkew = 5;
 const foreseeable = 24 * 3600;
 
 // fails reports whether a stream's polls are failing. A single failed poll, which is
-// retried at once, does not count.
-export const fails = (stream) => stream.failures > 1;
+// retried at once, does not count, nor does an optional stream that the appliance does not offer.
+export const fails = (stream) => stream.failures > 1 && !stream.off;
 
 // fillsSoon reports whether a sink will fill the journal within a day.
 export const fillsSoon = (sink) => sink.fills_journal_in_seconds > 0 && sink.fills_journal_in_seconds < foreseeable;
@@ -78,21 +78,21 @@ const since = (time) => (time ? ` since ${format.toMinute(time)}` : "");
 
 function* reload(r) {
   if (!r || r.ok) return;
-  yield { level: "warn", name: "Configuration", cause: `not reloaded at ${format.toMinute(r.time)}`, detail: sentence(r.error), alert: "ReloadFailed" };
+  yield { level: "warn", name: "Configuration", cause: `not reloaded at ${format.toMinute(r.time)}`, detail: sentence(r.error), section: "NdrbridgeReloadFailed" };
 }
 
 // clusterProblems yields the problems of a cluster, if there is one.
 export function* clusterProblems(c) {
   if (!c) return;
-  const of = (level, cause, alert, name = "Cluster") => ({ level, target: ["cluster"], name, cause, alert });
-  if (!c.owner) yield of("bad", "no member polls", "ClusterWithoutOwner");
-  if (c.error) yield of("bad", "log cannot be used", "ClusterWithoutOwner");
+  const of = (level, cause, section, name = "Cluster") => ({ level, target: ["cluster"], name, cause, section });
+  if (!c.owner) yield of("bad", "no member polls", "NdrbridgeClusterWithoutOwner");
+  if (c.error) yield of("bad", "log cannot be used", "NdrbridgeClusterWithoutOwner");
   const standbys = c.members.filter((m) => m.member !== c.owner);
-  if (c.owner && standbys.length === 0) yield of("warn", "only one member", "ClusterWithoutStandby");
-  else if (c.owner && !standbys.some((m) => m.ready)) yield of("warn", "no standby is ready", "ClusterWithoutStandby");
+  if (c.owner && standbys.length === 0) yield of("warn", "only one member", "NdrbridgeClusterWithoutStandby");
+  else if (c.owner && !standbys.some((m) => m.ready)) yield of("warn", "no standby is ready", "NdrbridgeClusterWithoutStandby");
   for (const m of c.members) {
-    if (m.error) yield of("warn", "reports an error", "ClusterCannotFollow", `Member ${m.member}`);
-    if (m.config === "differs") yield of("warn", "configuration differs", "", `Member ${m.member}`);
+    if (m.error) yield of("warn", "reports an error", "NdrbridgeClusterCannotFollow", `Member ${m.member}`);
+    if (m.config === "differs") yield of("warn", "configuration differs", "NdrbridgeClusterCannotFollow", `Member ${m.member}`);
   }
 }
 
@@ -105,7 +105,7 @@ function* journal({ state, sinks }) {
     name: "Journal",
     cause: "full, polling is paused",
     detail: `Fix ${slowest ? `sink ${slowest.name}` : "the sinks"}, set its lag.policy to skip, or raise journal.max_bytes.`,
-    alert: "JournalFull",
+    section: "NdrbridgeJournalFull",
   };
 }
 
@@ -113,40 +113,43 @@ function* journal({ state, sinks }) {
 const sorted = (items, rank) => items.toSorted((a, b) => rank(b) - rank(a));
 
 // The level and the section of the run book of a sink's state.
-const states = { halted: ["bad", "SinkHalted"], stuck: ["bad", "SinkRetrying"], retrying: ["warn", "SinkRetrying"] };
+const states = { halted: ["bad", "NdrbridgeSinkHalted"], stuck: ["bad", "NdrbridgeSinkRetrying"], retrying: ["warn", "NdrbridgeSinkRetrying"] };
 
 function* sinks(status) {
   for (const s of sorted(status.sinks, trouble)) {
-    const of = (level, cause, alert) => ({ level, target: ["sinks", s.name], name: `Sink ${s.name}`, cause, alert });
+    const of = (level, cause, section) => ({ level, target: ["sinks", s.name], name: `Sink ${s.name}`, cause, section });
     if (states[s.state]) {
-      const [level, alert] = states[s.state];
-      yield { ...of(level, `${s.state}: ${s.cause || "see its error"}`, alert), next: s.next_attempt };
+      const [level, section] = states[s.state];
+      yield { ...of(level, `${s.state}: ${s.cause || "see its error"}`, section), next: s.next_attempt };
     }
-    if (s.state === "paused") yield of("paused", `paused, ${waiting(s.lag_events)}`, "SinkPaused");
-    if (fillsSoon(s)) yield of("warn", `fills journal in ${format.duration(s.fills_journal_in_seconds)}`, "JournalFullSoon");
-    if (s.over_lag) yield of("warn", "over its lag budget", "SinkLagging");
-    if (s.dead_letters > 0) yield of("warn", format.counted(s.dead_letters, "dead letter"), "DeadLetters");
-    if (s.match?.error) yield of("warn", `match failed for ${format.counted(s.match.errors, "event")}`, "MatchFailing");
+    if (s.state === "paused") yield of("paused", `paused, ${waiting(s.lag_events)}`, "NdrbridgeSinkPaused");
+    if (fillsSoon(s)) yield of("warn", `fills journal in ${format.duration(s.fills_journal_in_seconds)}`, "NdrbridgeJournalFullSoon");
+    if (s.over_lag) yield of("warn", "over its lag budget", "NdrbridgeSinkLagging");
+    if (s.dead_letters > 0) yield of("warn", format.counted(s.dead_letters, "dead letter"), "NdrbridgeDeadLetters");
+    if (s.match?.error) yield of("warn", `match failed for ${format.counted(s.match.errors, "event")}`, "NdrbridgeMatchFailing");
     // A match of rare events is usual, but one of no events since the start is not.
-    if (s.match?.matched === 0 && matchesNothing(s.match)) yield of("warn", `match matches no events`, "");
+    if (s.match?.matched === 0 && matchesNothing(s.match)) yield of("warn", "match matches no events", "NdrbridgeMatchFailing");
   }
   for (const s of status.unconfigured ?? []) {
-    yield { level: "paused", target: ["sinks", s.name], name: `Sink ${s.name}`, cause: "no longer configured", detail: `Delete its state with "ndrbridge state forget ${s.name}".` };
+    yield { level: "paused", target: ["sinks", s.name], name: `Sink ${s.name}`, cause: "no longer configured", detail: `Delete its state with "ndrbridge state forget ${s.name}".`, section: "A sink is no longer configured" };
   }
 }
 
+// keySection returns the section about a key that the appliance refused, if that is the cause.
+const keySection = (cause) => (cause?.startsWith("key rejected") ? "NdrbridgeKeyRefused" : undefined);
+
 function* appliances(status) {
   for (const a of sorted(status.appliances, troubleOf)) {
-    const of = (level, cause, alert, name = `Appliance ${a.name}`) => ({ level, target: ["appliances", a.name], name, cause, alert });
+    const of = (level, cause, section, name = `Appliance ${a.name}`) => ({ level, target: ["appliances", a.name], name, cause, section });
     const next = a.streams.map((s) => s.next_attempt).filter(Boolean).sort()[0];
-    if (a.reachable === false) yield { ...of("bad", `not reachable: ${a.cause || "see its error"}`, "ApplianceUnreachable"), next };
+    if (a.reachable === false) yield { ...of("bad", `not reachable: ${a.cause || "see its error"}`, keySection(a.cause) ?? "NdrbridgeApplianceUnreachable"), next };
     for (const s of a.streams) {
       const name = `Stream ${a.name}/${s.stream}`;
-      if (fails(s) && a.reachable !== false) yield { ...of("warn", `polls fail: ${s.cause || "see its error"}`, "SourceSilent", name), next: s.next_attempt };
-      if (s.dead_letters > 0) yield of("warn", `${format.counted(s.dead_letters, "object")} not converted`, "SourceDeadLetters", name);
+      if (fails(s) && a.reachable !== false) yield { ...of("warn", `polls fail: ${s.cause || "see its error"}`, keySection(s.cause) ?? "NdrbridgeSourceSilent", name), next: s.next_attempt };
+      if (s.dead_letters > 0) yield of("warn", `${format.counted(s.dead_letters, "object")} not converted`, "NdrbridgeSourceDeadLetters", name);
     }
-    if (a.replaced) yield of("bad", "another appliance answers", "");
-    if (isSkewed(a)) yield of("warn", `clock ${format.duration(Math.abs(a.clock_skew_seconds))} ${a.clock_skew_seconds > 0 ? "ahead" : "behind"}`, "ClockSkew");
+    if (a.replaced) yield of("bad", "another appliance answers", "Another appliance answers");
+    if (isSkewed(a)) yield of("warn", `clock ${format.duration(Math.abs(a.clock_skew_seconds))} ${a.clock_skew_seconds > 0 ? "ahead" : "behind"}`, "NdrbridgeClockSkew");
   }
 }
 
@@ -162,10 +165,10 @@ function* tickets(status) {
   for (const a of status.appliances) {
     const halted = a.tickets?.state === "halted";
     if (a.tickets?.error) {
-      yield { level: halted ? "bad" : "warn", target: ["appliances", a.name], name: `Tickets of ${a.name}`, cause: `cannot be written: ${a.tickets.cause || "see its error"}`, alert: halted ? "TicketWriterHalted" : "TicketWriterRetrying" };
+      yield { level: halted ? "bad" : "warn", target: ["appliances", a.name], name: `Tickets of ${a.name}`, cause: `cannot be written: ${a.tickets.cause || "see its error"}`, section: halted ? "NdrbridgeTicketWriterHalted" : "NdrbridgeTicketWriterRetrying" };
     }
   }
   for (const i of status.intakes ?? []) {
-    if (i.error) yield { level: "warn", target: ["tickets"], name: `Tickets from ${i.intake}`, cause: `cannot be received: ${i.cause || "see its error"}`, alert: "TicketIntakeDown" };
+    if (i.error) yield { level: "warn", target: ["tickets"], name: `Tickets from ${i.intake}`, cause: `cannot be received: ${i.cause || "see its error"}`, section: "NdrbridgeTicketIntakeDown" };
   }
 }
