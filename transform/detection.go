@@ -236,13 +236,17 @@ func encodeTracked(values [len(tracked)][]byte, list int) []byte {
 
 // appendFields appends the beginning of an object with the values that are not nil.
 func appendFields(dst []byte, values [][]byte) []byte {
-	dst = append(dst, '{')
+	return appendMembers(append(dst, '{'), tracked[:], values)
+}
+
+// appendMembers appends the members with these names to an object, unless their value is nil.
+func appendMembers(object []byte, names []string, values [][]byte) []byte {
 	for i, value := range values {
 		if value != nil {
-			dst = append(appendName(dst, tracked[i]), value...)
+			object = append(appendName(object, names[i]), value...)
 		}
 	}
-	return dst
+	return object
 }
 
 // fieldsOf returns the number of fields in a list.
@@ -382,6 +386,10 @@ func sameValue(field string, a, b []byte) bool {
 // appendChanges appends a JSON object of the tracked fields that differ between two
 // versions, with the values of both.
 func appendChanges(dst, before, after []byte) []byte {
+	return appendChangeList(dst, Changes(before, after))
+}
+
+func appendChangeList(dst []byte, changes iter.Seq[Change]) []byte {
 	orNull := func(value []byte) []byte {
 		if value == nil {
 			return []byte("null")
@@ -389,7 +397,7 @@ func appendChanges(dst, before, after []byte) []byte {
 		return value
 	}
 	dst = append(dst, '{')
-	for c := range Changes(before, after) {
+	for c := range changes {
 		dst = append(appendName(dst, c.Field), '{')
 		dst = append(appendName(dst, "from"), orNull(c.From)...)
 		dst = append(appendName(dst, "to"), orNull(c.To)...)

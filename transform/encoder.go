@@ -20,6 +20,8 @@ func Types() []string {
 		TypePrefix + "audit.gap", TypePrefix + "appliance.unreachable", TypePrefix + "appliance.reachable", TypePrefix + "heartbeat",
 		TypePrefix + "sink.skipped", TypePrefix + "sink.halted", TypePrefix + "sink.resumed", TypePrefix + "sink.test",
 		TypePrefix + "ticket.applied", TypePrefix + "ticket.rejected",
+		TypePrefix + "rule.created", TypePrefix + "rule.updated", TypePrefix + "rule.expired", TypePrefix + "rule.removed",
+		TypePrefix + "blindspot.opened", TypePrefix + "blindspot.closed",
 	}
 }
 

@@ -198,7 +198,7 @@ func (c Encoder) ticket(kind string, t Ticket, done time.Time) (Event, error) {
 // ownSeverities are the severities of the bridge's own events; the others are low.
 var ownSeverities = map[string]Severity{
 	"appliance.unreachable": SeverityHigh, "audit.gap": SeverityHigh, "sink.halted": SeverityHigh, "sink.skipped": SeverityHigh,
-	"ticket.rejected": SeverityMedium,
+	"blindspot.opened": SeverityHigh, "rule.created": SeverityMedium, "rule.updated": SeverityMedium, "ticket.rejected": SeverityMedium,
 }
 
 // ownSeverity returns the severity of one of the bridge's own events, by its type without the
@@ -226,8 +226,13 @@ func (c Encoder) ownOf(subject, kind, id string, at time.Time, key string, data 
 	if err != nil {
 		return Event{}, fmt.Errorf("event %s: %w", id, err)
 	}
+	return c.ownData(subject, kind, id, at, body)
+}
+
+// ownData is ownOf for data in several parts.
+func (c Encoder) ownData(subject, kind, id string, at time.Time, data ...[]byte) (Event, error) {
 	a := c.attributes(StreamEvents, kind, id, at)
 	a.Subject, a.PartitionKey, a.Time = subject, c.Appliance, at
 	a.severity(ownSeverity(kind))
-	return encode(a, body)
+	return encode(a, data...)
 }

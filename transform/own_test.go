@@ -16,9 +16,9 @@ import (
 func ownAttributes(id, kind string) transform.Attributes {
 	number, severity := int32(9), "low"
 	switch kind {
-	case "appliance.unreachable", "audit.gap", "sink.halted", "sink.skipped":
+	case "appliance.unreachable", "audit.gap", "sink.halted", "sink.skipped", "blindspot.opened":
 		number, severity = 17, "high"
-	case "ticket.rejected":
+	case "ticket.rejected", "rule.created", "rule.updated":
 		number, severity = 13, "medium"
 	}
 	return transform.Attributes{

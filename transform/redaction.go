@@ -35,8 +35,8 @@ var alsoIn = map[string][]string{
 // ParseRedaction parses paths into data: names joined by dots, such as
 // detection.participants.username. A path through an array applies to each of its
 // elements. A path into the detection also removes the field's values in changes, in
-// events about tickets, and in what the detection was enriched with. The error names the
-// first invalid path.
+// events about tickets, and in what the detection was enriched with, and a path into a tuning
+// rule those in changes. The error names the first invalid path.
 func ParseRedaction(paths []string) (Redaction, error) {
 	root := make(redacted)
 	for _, path := range paths {
@@ -55,11 +55,16 @@ func ParseRedaction(paths []string) (Redaction, error) {
 				root.add(strings.Split(other, "."))
 			}
 		}
-		if names[0] != "detection" {
+		isRule := names[0] == "rule"
+		if names[0] != "detection" && !isRule {
 			continue
 		}
-		switch tracked := names[1:]; len(tracked) {
-		case 0, 1:
+		switch tracked := names[1:]; {
+		case isRule && len(tracked) == 0: // the changes of detections stay
+			for _, field := range ruleFields[:comparedFields] {
+				root.add([]string{"changes", field})
+			}
+		case len(tracked) < 2:
 			root.add(append([]string{"changes"}, tracked...))
 		default:
 			for _, side := range []string{"from", "to"} {

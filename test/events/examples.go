@@ -154,6 +154,11 @@ func (m *maker) own() {
 	event, err = m.appliance.TicketRejected(command, recorded)
 	m.add("rejected", event, err)
 
+	for _, kind := range []string{"rule.created", "rule.updated", "rule.expired", "rule.removed", "blindspot.opened", "blindspot.closed"} {
+		event, err = fixture.Event(fixture.Spec{Name: kind, Appliance: "hq"})
+		m.add(kind, event, err)
+	}
+
 	event, err = m.bridge.MessageRefused(transform.RefusedMessage{
 		Message: "stream TICKETS, message 42", Reason: "status: \"done\" is none of new, in_progress, closed, acknowledged", Sent: since,
 	}, recorded)
