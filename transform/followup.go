@@ -1,9 +1,12 @@
 package transform
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -70,4 +73,86 @@ func (e Event) IsFollowUp() bool {
 	}
 	action := e.Action()
 	return action != "created" && action != "updated"
+}
+
+// maxSummary bounds a FollowUpSummary, in bytes.
+const maxSummary = 1000
+
+// FollowUpSummary returns what a follow-up says, for people, in a text of bounded length that may
+// contain line breaks and control characters; "" for other events.
+func (e Event) FollowUpSummary() string {
+	if !e.IsFollowUp() {
+		return ""
+	}
+	var data struct {
+		Visibility struct{ Explanation string }
+		Note       struct{ Text, Author string }
+		Context    struct{ Devices []contextDevice }
+		Evidence   struct {
+			Total   json.Number
+			Records []json.RawMessage
+		}
+	}
+	// A field of an unexpected type stays empty, and the others are still read.
+	_ = json.Unmarshal(e.Data(), &data)
+	var text string
+	switch action := e.Action(); action {
+	case "hidden", "gone":
+		text = cmp.Or(data.Visibility.Explanation, "no longer shown")
+	case "shown":
+		text = cmp.Or(data.Visibility.Explanation, "shown again")
+	case "noted":
+		text = joined(": ", joined(" by ", "noted", data.Note.Author), data.Note.Text)
+	case "context":
+		var devices []string
+		for _, d := range data.Context.Devices {
+			devices = append(devices, d.String())
+		}
+		text = joined(": ", "context", strings.Join(devices, "; "))
+	case "evidence":
+		shown, total := strconv.Itoa(len(data.Evidence.Records)), data.Evidence.Total.String()
+		if total == shown {
+			total = ""
+		}
+		text = "evidence: " + joined(" of ", shown, total) + " records"
+		if cmp.Or(total, shown) == "1" {
+			text = strings.TrimSuffix(text, "s")
+		}
+	default:
+		text = action
+	}
+	if len(text) > maxSummary {
+		text = strings.ToValidUTF8(text[:maxSummary], "") + "…"
+	}
+	return text
+}
+
+// contextDevice is a device in a context.
+type contextDevice struct {
+	ID           json.Number
+	Name, Ipaddr string
+	Critical     bool
+	OnWatchlist  bool `json:"on_watchlist"`
+	Tags         []string
+}
+
+// String returns the device's name, and in brackets why it matters.
+func (d contextDevice) String() string {
+	var marks []string
+	if d.Critical {
+		marks = append(marks, "critical")
+	}
+	if d.OnWatchlist {
+		marks = append(marks, "on the watchlist")
+	}
+	name := cmp.Or(d.Name, d.Ipaddr, "device "+d.ID.String())
+	if marks = append(marks, d.Tags...); len(marks) > 0 {
+		name += " (" + strings.Join(marks, ", ") + ")"
+	}
+	return name
+}
+
+// joined joins the texts that are not empty.
+func joined(separator string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), separator)
 }

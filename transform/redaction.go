@@ -18,15 +18,22 @@ type redacted map[string]redacted
 
 // alsoIn are, by the path of a detection's field, other paths into data, of any stream, with
 // values of that field, or with texts that may contain them: a ticket's URL contains its id,
-// and the reason for which a ticket command was rejected may quote any part of it.
+// and the reason for which a ticket command was rejected may quote any part of it. Of follow-ups,
+// what people have written, and what the appliance knows about participants, may contain any of
+// the values of the same kind.
 var alsoIn = map[string][]string{
-	"detection.id":                        {"ticket.detection_id", "ticket.reason"},
-	"detection.ticket_id":                 {"ticket.ticket_id", "ticket.reason", "detection.ticket_url", "changes.ticket_url"},
+	"detection.id":                        {"ticket.detection_id", "ticket.reason", "related.id"},
+	"detection.ticket_id":                 {"ticket.ticket_id", "ticket.reason", "detection.ticket_url", "changes.ticket_url", "note.text"},
+	"detection.ticket_url":                {"note.text"},
 	"detection.status":                    {"ticket.status", "ticket.reason"},
 	"detection.resolution":                {"ticket.resolution", "ticket.reason"},
-	"detection.assignee":                  {"ticket.assignee", "ticket.reason"},
+	"detection.assignee":                  {"ticket.assignee", "ticket.reason", "note.author", "note.text", "visibility.rules.author", "visibility.rules.description"},
+	"detection.title":                     {"note.text", "visibility.rules.description", "related.title"},
+	"detection.description":               {"note.text", "visibility.rules.description"},
 	"detection.type":                      {"format"},
-	"detection.url":                       {"link"},
+	"detection.url":                       {"link", "note.text"},
+	"detection.properties":                {"note.text", "evidence.records"},
+	"detection.participants":              {"note.text", "visibility.rules.description", "context.devices", "evidence.records", "related.title"},
 	"detection.participants.hostname":     {"devices"},
 	"detection.participants.object_id":    {"devices"},
 	"detection.participants.object_value": {"devices"},
@@ -48,7 +55,7 @@ func ParseRedaction(paths []string) (Redaction, error) {
 		}
 		root.add(names)
 		for field, others := range alsoIn {
-			if field != path && !strings.HasPrefix(field, path+".") {
+			if !strings.HasPrefix(field+".", path+".") && !strings.HasPrefix(path, field+".") {
 				continue
 			}
 			for _, other := range others {

@@ -49,7 +49,8 @@ func readECS(t testing.TB, file string) (s ecsSchema) {
 // flattenedFields are those of our fields that an index maps as flattened.
 var flattenedFields = []string{
 	"ndrbridge.unmapped", "ndrbridge.audit.body", "ndrbridge.detection.participants", "ndrbridge.detection.properties",
-	"ndrbridge.detection.changes", "ndrbridge.detection.devices",
+	"ndrbridge.detection.changes", "ndrbridge.detection.devices", "ndrbridge.detection.context", "ndrbridge.detection.visibility",
+	"ndrbridge.detection.note", "ndrbridge.detection.evidence",
 }
 
 // field returns the field at a path; ours by the rules in the comment of ecsTables.

@@ -63,6 +63,7 @@ func TestTheFieldsInTestdataAreThoseOfECS(t *testing.T) {
 // goldenECS are the events whose documents are in testdata, by the names of the files.
 var goldenECS = map[string]string{
 	"detection": "detection/whole", "detection-closed": "detection/closed", "detection-enriched": "detection/enriched", "detection-least": "detection/least",
+	"follow-up-hidden": "follow-up/hidden", "follow-up-noted": "follow-up/noted", "follow-up-context": "follow-up/context", "follow-up-evidence": "follow-up/evidence",
 	"audit-configuration": "audit/modify", "audit-authentication": "audit/Login failed of Users", "audit-user": "audit/Delete of User groups",
 	"record-http": "record/~http 1", "record-dns": "record/~dns 1", "record-tls": "record/~ssl 1", "record-flow": "record/~flow 1",
 	"record-cifs": "record/~cifs 1", "record-smtp": "record/~smtp 1", "record-ssh": "record/~ssh 1", "event-gap": "own/audit.gap", "event-rejected": "own/ticket.rejected",

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/internal/fixture"
 	"ndrbridge/internal/jsonscan"
 	"ndrbridge/test/appliance"
 	"ndrbridge/test/require"
@@ -140,6 +141,21 @@ func (c *collector) fixtures() {
 	c.detection("detection/small", read("small.json"), transform.Observation{})
 	c.audit("audit/modify", read("audit.json"))
 	c.record("record/http", read("record.json"))
+	for _, kind := range []string{"hidden", "gone", "shown", "noted", "context", "evidence"} {
+		e, err := fixture.Event(fixture.Spec{Name: "detection." + kind, Appliance: "hq"})
+		c.add("follow-up/"+kind, e, err)
+	}
+}
+
+// followUp adds a follow-up of a detection.
+func (c *collector) followUp(name, object, kind, member, value string) {
+	d, err := transform.ParseDetection([]byte(object), false)
+	if err != nil {
+		c.add(name, transform.Event{}, err)
+		return
+	}
+	e, err := hq.FollowUp(transform.FollowUp{Kind: kind, Key: "1", Detection: d, At: recorded, Name: member, Value: json.RawMessage(value), Recorded: recorded})
+	c.add(name, e, err)
 }
 
 // detectionObject is a detection that has a value in every field.

@@ -139,8 +139,13 @@ func (w condition) selects(e *transform.Event) bool {
 	if w.source == "" {
 		return true
 	}
-	value := []byte(e.Subject)
-	if w.source != "event.subject" {
+	var value []byte
+	switch w.source {
+	case "event.subject":
+		value = []byte(e.Subject)
+	case "event.action":
+		value = []byte(e.Action())
+	default:
 		found := lookup(e.Data(), w.source)
 		if found == nil {
 			return false

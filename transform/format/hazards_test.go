@@ -57,6 +57,16 @@ func (c *collector) wrongTypes() {
 				c.detection(fmt.Sprintf("detection/%s is %s", member, name), with(detectionObject, member, value), created)
 			}
 		}
+		for kind, member := range map[string][2]string{
+			"hidden":   {"visibility", `{"state":"x","rules":[{"id":1,"description":"x","author":"x"}],"explanation":"x"}`},
+			"noted":    {"note", `{"text":"x","author":"x","time":1}`},
+			"context":  {"context", `{"devices":[{"id":1,"name":"x","ipaddr":"x","critical":true,"on_watchlist":true,"tags":["x"]}]}`},
+			"evidence": {"evidence", `{"from":1,"until":1,"total":1,"truncated":true,"records":[{"_id":"x","_source":{"clientAddr":"x"}}]}`},
+		} {
+			c.followUp("follow-up/"+kind+": the member is "+name, detectionObject, kind, member[0], value)
+			c.followUp("follow-up/"+kind+": all members are "+name, detectionObject, kind, member[0], replaced(member[1], value, 1))
+			c.followUp("follow-up/"+kind+": all values are "+name, detectionObject, kind, member[0], replaced(member[1], value, 9))
+		}
 		c.add("own/data is "+name, ownEvent(value), nil)
 	}
 }

@@ -54,7 +54,7 @@ var leefTypes = map[string]string{
 	"action": "string", "appliance": "string", "application": "string", "assignee": "string", "causedBy": "string", "cipher": "string",
 	"component": "string", "description": "string", "details": "string", "detectionId": "string", "dstHostName": "string",
 	"dstUsrName": "string", "endTime": "timestamp", "entryId": "string", "error": "string", "eventId": "string", "eventSource": "string",
-	"eventType": "string", "explanation": "string", "filePath": "string", "flowId": "string", "method": "string", "mitreTactics": "string",
+	"eventType": "string", "explanation": "string", "filePath": "string", "flowId": "string", "message": "string", "method": "string", "mitreTactics": "string",
 	"mitreTechniques": "string", "operation": "string", "outcome": "string", "protocolVersion": "string", "query": "string",
 	"queryType": "string", "reason": "string", "recordId": "string", "redelivered": "boolean", "repaired": "boolean", "referer": "string", "resolution": "string", "riskScore": "double",
 	"srcHostName": "string", "startTime": "timestamp", "status": "string", "statusCode": "long", "ticketId": "string", "title": "string",

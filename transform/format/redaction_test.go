@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 	"testing"
 
@@ -15,17 +16,19 @@ import (
 func secretive(t *testing.T) (events []kind, values map[string][]string) {
 	t.Helper()
 	values = map[string][]string{
-		"detection.assignee":                  {"xassigneex", "xformerx"},
+		"detection.assignee":                  {"xassigneex", "xformerx", "xnotex", "xrulex"},
 		"detection.ticket_id":                 {"xticketx"},
 		"detection.status":                    {"xstatusx"},
 		"detection.resolution":                {"xresolutionx"},
-		"detection.title":                     {"xtitlex"},
+		"detection.title":                     {"xtitlex", "xnotex", "xrulex", "xrelatedx"},
+		"detection.description":               {"xnotex", "xrulex"},
+		"detection.properties":                {"xnotex", "xrecordx"},
 		"detection.type":                      {"xtypex", "xdisplaynamex"},
 		"detection.url":                       {"xurlx"},
-		"detection.participants":              {"xhostx", "xuserx", "203.0.113.77", "xdevicex"},
+		"detection.participants":              {"xhostx", "xuserx", "203.0.113.77", "xdevicex", "xnotex", "xrulex", "xcontextx", "xrecordx", "xrelatedx"},
 		"detection.participants.hostname":     {"xhostx", "xdevicex"},
 		"detection.participants.object_value": {"203.0.113.77"},
-		"detection.participants.username":     {"xuserx"},
+		"detection.participants.username":     {"xuserx", "xnotex", "xrulex", "xcontextx", "xrecordx"},
 	}
 	const object = `{"id": 25769804127, "mod_time": 1773480413000, "title": "xtitlex", "type": "xtypex", "url": "https://sensor.example/xurlx",
 		"status": "xstatusx", "resolution": "xresolutionx", "assignee": "xassigneex", "ticket_id": "xticketx", "ticket_url": "https://t.example/xticketx",
@@ -39,6 +42,16 @@ func secretive(t *testing.T) (events []kind, values map[string][]string) {
 	var c collector
 	c.fixtures()
 	c.own()
+	for member, value := range map[string]string{
+		"visibility": `{"state":"hidden","rules":[{"id":12,"description":"xrulex","author":"xassigneex"}],"explanation":"hidden by rule 12"}`,
+		"note":       `{"text":"xnotex","author":"xassigneex"}`,
+		"context":    `{"devices":[{"id":245,"name":"xcontextx","ipaddr":"203.0.113.77"}]}`,
+		"evidence":   `{"total":1,"records":[{"_source":{"host":"xrecordx","clientAddr":"203.0.113.77","user":"xuserx"}}]}`,
+		"related":    `[{"id":8,"title":"xrelatedx"}]`,
+	} {
+		kind := map[string]string{"visibility": "hidden", "note": "noted", "related": "evidence"}[member]
+		c.followUp("secretive/"+member, object, cmp.Or(kind, member), member, value)
+	}
 	c.detection("secretive/created", object, transform.Observation{Created: true, Added: added})
 	c.detection("secretive/updated", object, transform.Observation{Before: []byte(former), Added: added})
 	assignee := "xassigneex"

@@ -65,6 +65,7 @@ var attributes = map[string]func(dst []byte, s *source) []byte{
 		}
 		return dst
 	},
+	"event.summary":  func(dst []byte, s *source) []byte { return appendPresent(dst, s.event.FollowUpSummary()) },
 	"event.severity": func(dst []byte, s *source) []byte { return appendPresent(dst, s.event.SeverityWord()) },
 }
 

@@ -28,9 +28,9 @@ type table struct {
 	inOrder bool
 }
 
-// condition selects events by one value of their data. The zero condition selects all.
+// condition selects events by one value of their data, or an attribute. The zero condition selects all.
 type condition struct {
-	// source is the path of the value.
+	// source is the path of the value, event.subject or event.action.
 	source string
 	// is lists values that are selected, without regard to case.
 	is []string
