@@ -24,7 +24,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-var secretFile = regexp.MustCompile(`\w+_file: /run/[\w./-]+`)
+var secretFile = regexp.MustCompile(`\w+_file: (?:/run/[\w./-]+|"\$\{NDR_SECRETS:-\./secrets/\}[\w-]+")`)
 
 // load loads a configuration with the test's own secret files in place of those that it
 // names, and returns the paths that it names.
@@ -34,9 +34,9 @@ func load(t *testing.T, name, text string) (*configs.Config, []string) {
 	var secrets []string
 	cert, private := certificate.PEM(t, certificate.New(t, "ndr.example", time.Now().Add(time.Hour), nil))
 	text = secretFile.ReplaceAllStringFunc(text, func(match string) string {
-		key, path, _ := strings.Cut(match, " ")
+		key, path, _ := strings.Cut(strings.ReplaceAll(match, `"`, ""), " ")
 		secrets = append(secrets, path)
-		own := filepath.Join(folder, filepath.Base(path))
+		own := filepath.Join(folder, strings.TrimPrefix(filepath.Base(path), "}"))
 		content := filepath.Base(path) + "\n"
 		switch {
 		case strings.HasSuffix(key, "cert_file:"), strings.HasSuffix(key, "ca_file:"):
@@ -55,7 +55,7 @@ func TestConfigurationsLoad(t *testing.T) {
 	for _, at := range []struct{ path, secrets string }{
 		{"compose/ndrbridge.yaml", "/run/secrets/"},
 		{"compose/cluster/ndrbridge.yaml", "/run/secrets/"},
-		{"systemd/ndrbridge.yaml", "/run/credentials/ndrbridge.service/secret_"},
+		{"systemd/ndrbridge.yaml", "${NDR_SECRETS:-./secrets/}"},
 		{"kubernetes/base/ndrbridge.yaml", "/run/secrets/ndrbridge/"},
 		{"kubernetes/example/ndrbridge.yaml", "/run/secrets/ndrbridge/"},
 		{"kubernetes/cluster/ndrbridge.yaml", "/run/secrets/ndrbridge/"},

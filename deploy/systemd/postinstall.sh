@@ -5,4 +5,4 @@
 # The first install does not start the service: it must be configured first.
 [ -d "$DPKG_ROOT/run/systemd/system" ] || exit 0
 systemctl daemon-reload
-systemctl try-restart ndrbridge.service
+systemctl try-restart ndrbridge.service || true # the package is installed even if the service fails

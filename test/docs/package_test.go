@@ -77,6 +77,7 @@ enter=($(command -v chroot) $ROOT); [ $(id -u) = 0 ] || enter=($(command -v unsh
 ndrbridge() { "${enter[@]}" /usr/bin/ndrbridge "$@"; }
 export NDRBRIDGE_ADMIN_LISTEN=127.0.0.1:9600`)
 
+	var start, reload string
 	for _, next := range typedIn(t, pageAt(t, page)) {
 		text := strings.TrimSpace(remark.ReplaceAllString(next.text, ""))
 		switch words := strings.Fields(text); {
@@ -87,7 +88,7 @@ export NDRBRIDGE_ADMIN_LISTEN=127.0.0.1:9600`)
 			run("Its scripts", "dpkg-deb --control "+deb+" control && sh -n control/postinst && sh -n control/prerm && cat control/postinst control/prerm")
 			run("Install", "dpkg --root=$ROOT --force-not-root --force-bad-path --force-script-chrootless --install "+deb+" && ndrbridge version")
 			// It reports unknown settings and still succeeds.
-			assert.Equal(t, run("The unit", `cp /usr/lib/systemd/system/*.target $ROOT/usr/lib/systemd/system/
+			assert.Equal(t, run("The unit", `cp /usr/lib/systemd/system/*.target $ROOT/usr/lib/systemd/system/ && cp /usr/bin/env $ROOT/usr/bin/
 systemd-analyze --root=$ROOT verify ndrbridge.service`), "", "systemd reports")
 		case strings.HasPrefix(text, "ndrbridge config new"):
 			assert.Contains(t, run("Configure", text+` \
@@ -99,7 +100,8 @@ systemd-analyze --root=$ROOT verify ndrbridge.service`), "", "systemd reports")
 			assert.Equal(t, run("Its files", "cd $ROOT/etc/ndrbridge && stat -c '%a %n' ndrbridge.yaml secrets secrets/* && cd"),
 				"644 ndrbridge.yaml\n700 secrets\n600 secrets/hq.key\n600 secrets/slack.url\n600 secrets/splunk_hec.key\n", "modes")
 		case text == "systemctl enable --now ndrbridge":
-			run("Run", serviceOf(t, w))
+			start, reload = serviceOf(t, w)
+			run("Run", start)
 		default:
 			run("Check", text)
 		}
@@ -107,9 +109,9 @@ systemd-analyze --root=$ROOT verify ndrbridge.service`), "", "systemd reports")
 	assert.Equal(t, len(splunk.of("ndrbridge:event", transform.TestTitle)), 1, "test events in Splunk")
 	assert.Equal(t, cards(transform.TestTitle), 1, "test cards in Slack")
 
-	start := time.Now()
+	began := time.Now()
 	for len(splunk.of("ndrbridge:detection", `"type":"io.ndrbridge.detection.`)) == 0 || cards(`"blocks"`) < 2 {
-		if time.Since(start) > patience {
+		if time.Since(began) > patience {
 			t.Fatalf("after %s Splunk has %d detections and Slack %d cards beside the test's\n%s",
 				patience, len(splunk.of("ndrbridge:detection", "")), cards("")-1, w.log())
 		}
@@ -119,6 +121,7 @@ systemd-analyze --root=$ROOT verify ndrbridge.service`), "", "systemd reports")
 		splunk.of("ndrbridge:detection", "")[0], channel.Requests()[1].Body)
 	run("Is it healthy", "mv $ROOT/etc/ndrbridge/secrets.unreadable $ROOT/etc/ndrbridge/secrets; ndrbridge status --exit-code")
 	run("Status", "ndrbridge status")
+	run("Reload", reload)
 	run("Stop", "kill -TERM $bridge && wait $bridge")
 }
 
@@ -174,26 +177,31 @@ func buildPackage(t *testing.T, deb string) {
 }
 
 // serviceOf returns the statements that start the command of the installed unit, with its
-// environment and credentials, in place of systemd.
-func serviceOf(t *testing.T, w *world) string {
+// environment and credentials, in place of systemd, and those that reload it.
+func serviceOf(t *testing.T, w *world) (start, reload string) {
 	t.Helper()
 	const credentials = "/run/credentials/ndrbridge.service"
 	unit := string(require.Value(os.ReadFile(w.folder + "/usr/lib/systemd/system/ndrbridge.service"))(t))
-	value := func(key string) string {
-		var all []string
+	values := func(key string) (all []string) {
 		for _, found := range regexp.MustCompile(`(?m)^`+key+`=(.*)$`).FindAllStringSubmatch(unit, -1) {
 			all = append(all, strings.NewReplacer("%S", "/var/lib", "%d", credentials).Replace(found[1]))
 		}
 		require.True(t, len(all) > 0, "the unit has no", key)
-		return strings.Join(all, " ")
+		return all
 	}
-	id, folder, _ := strings.Cut(value("LoadCredential"), ":")
+	environment := "env -i " + strings.Join(values("Environment"), " ") + " NDRBRIDGE_ADMIN_LISTEN=127.0.0.1:9600"
+	id, folder, _ := strings.Cut(values("LoadCredential")[0], ":")
 	// Whoever runs the service cannot read the secrets themselves.
-	return fmt.Sprintf(`mkdir -p -m 700 $ROOT%[1]s
+	start = fmt.Sprintf(`mkdir -p -m 700 $ROOT%[1]s
 for file in $ROOT%[2]s/*; do install -m 400 $file $ROOT%[1]s/%[3]s_${file##*/}; done
 mv $ROOT%[2]s $ROOT%[2]s.unreadable
-env -i %[4]s NDRBRIDGE_ADMIN_LISTEN=127.0.0.1:9600 "${enter[@]}" %[5]s >>bridge.out 2>>bridge.log & bridge=$!`,
-		credentials, folder, id, value("Environment"), value("ExecStart"))
+%[4]s "${enter[@]}" %[5]s >>bridge.out 2>>bridge.log & bridge=$!`, credentials, folder, id, environment, values("ExecStart")[0])
+	var commands []string
+	for _, command := range values("ExecReload") {
+		settings, program, _ := strings.Cut(strings.TrimPrefix(command, "+/usr/bin/env "), " /usr/bin/")
+		commands = append(commands, environment+" "+settings+` "${enter[@]}" /usr/bin/`+program)
+	}
+	return start, strings.Join(commands, " &&\n")
 }
 
 // collector is Splunk's HTTP Event Collector, for a token with indexer acknowledgement. Events
