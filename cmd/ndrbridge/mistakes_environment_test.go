@@ -60,8 +60,20 @@ func newEnvironment(t *testing.T) *environment {
 	serve("10.20.0.2:18080", appliance, nil)
 	serve("10.20.0.3:10443", appliance, &self)
 	serve("10.20.0.4:10443", appliance, &other)
+	expired := certificate.New(t, "127.0.0.1", time.Date(2024, 2, 3, 0, 0, 0, 0, time.UTC), nil)
+	serve("10.20.0.14:10443", appliance, &expired)
 	serve("10.20.0.5:18080", answer(http.StatusOK, "text/html", "<html><title>Welcome</title>It works!</html>"), nil)
-	serve("10.20.0.6:18080", answer(http.StatusForbidden, "text/plain", "invalid_token"), nil)
+	from := func(name, value string, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(name, value)
+			next.ServeHTTP(w, r)
+		})
+	}
+	serve("10.20.0.10:18080", from("Server", "nginx/1.27.0", answer(http.StatusNotFound, "text/html", "<html><head><title>404 Not Found</title></head></html>")), nil)
+	serve("10.20.0.11:18089", from("Server", "Splunkd", answer(http.StatusUnauthorized, "text/xml; charset=UTF-8",
+		"<?xml version=\"1.0\"?>\n<response><messages><msg type=\"WARN\">call not properly authenticated</msg></messages></response>")), nil)
+	serve("10.20.0.12:18080", from("Location", "https://login.example/sso?next=s3cret", answer(http.StatusFound, "text/html", "<html>Moved</html>")), nil)
+	serve("10.20.0.13:13128", from("Server", "squid/6.9", answer(http.StatusBadRequest, "text/html", "<html><head><title>ERROR: The requested URL could not be retrieved</title></head></html>")), nil)
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.audit"))
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)

@@ -221,6 +221,8 @@ var variable = []struct {
 }{
 	{regexp.MustCompile(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "2026-05-01T08:00:00Z"},
 	{regexp.MustCompile(`until 20\d\d-\d\d-\d\d, \d+ days left, SHA-256 [0-9A-F:]+`), "until 2036-05-01, 3650 days left, SHA-256 9C:2E:01:34"},
+	{regexp.MustCompile(`(expired on 2024-02-03, SHA-256) [0-9A-F:]+`), "$1 9C:2E:01:34"},
+	{regexp.MustCompile(`which shows 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC`), "which shows 2026-05-01 08:00:00 UTC"},
 	{regexp.MustCompile(` \(this process runs as [^)]*\(uid \d+\)\)`), " (this process runs as ana (uid 1000))"},
 	{regexp.MustCompile(`go=go1[.0-9]+`), "go=go1.26"},
 	{regexp.MustCompile(`this process runs as (uid \d+|\S+ \(uid \d+\))`), "this process runs as ana (uid 1000)"},

@@ -49,6 +49,7 @@ func readBody(resp *http.Response, buf []byte, limit int64, grow func(size int64
 // contentError reports an answer whose content is not what the interface documents.
 type contentError struct {
 	excerpt string
+	page    bool // of HTML or XML
 	err     error
 }
 
@@ -60,13 +61,13 @@ func unexpected(resp *http.Response, body []byte, err error) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case bytes.HasPrefix(body, []byte("[")):
-		return &contentError{"", err} // an error must not quote detections
+		return &contentError{"", false, err} // an error must not quote detections
 	case bytes.HasPrefix(body, []byte("{")):
-		return &contentError{printable(jsonMessage(body)), err}
+		return &contentError{printable(jsonMessage(body)), false, err}
 	case isHTML(body) || kind == "text/html":
 		err = errors.New("the answer is an HTML page, not JSON: url is not the appliance's own address, or a proxy's login page answers")
 	}
-	return &contentError{excerpt(body), err}
+	return &contentError{excerpt(body), isPage(body), err}
 }
 
 // fetch sends r and passes the answer's body to decode, whose error means that the body

@@ -298,6 +298,7 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 	case *contentError:
 		secrets := c.link.secrets(cred.secrets...)
 		e.Excerpt, e.Err = shorten(secrets.Hide(err.excerpt)), secrets.HideError(err.err)
+		e.Foreign = foreign(resp.Header, err.page, secrets)
 	default:
 		e.Err = c.link.explain(err, "url", &c.base, c.link.secrets(cred.secrets...))
 	}

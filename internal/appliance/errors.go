@@ -1,8 +1,10 @@
 package appliance
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"regexp"
 	"slices"
@@ -44,6 +46,9 @@ type Error struct {
 	// Excerpt is the beginning of the answer's message, at most 256 printable
 	// characters.
 	Excerpt string
+	// Foreign describes an answer that does not look like an appliance's, by its Content-Type
+	// and Server, such as "text/html from nginx"; empty if it does.
+	Foreign string
 	// Err is the cause, or advice; it may be nil if Status is sufficient. If the
 	// caller's context ended the call, Err wraps the context's error.
 	Err error
@@ -58,6 +63,9 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, "answered %d", e.Status)
 		if text := http.StatusText(e.Status); text != "" {
 			b.WriteString(" " + text)
+		}
+		if e.Foreign != "" {
+			b.WriteString(" with " + e.Foreign)
 		}
 		if e.Excerpt != "" {
 			fmt.Fprintf(&b, ", %q", e.Excerpt)
@@ -141,6 +149,7 @@ func (e *Error) answered(resp *http.Response, body []byte, secrets redact.Secret
 	e.Status = resp.StatusCode
 	e.RetryAfter, _ = retryafter.Parse(resp.Header)
 	e.Excerpt = shorten(secrets.Hide(excerpt(body))) // in this order: part of a secret could not be found
+	e.Foreign = foreign(resp.Header, isPage(body), secrets)
 	advice := ""
 	switch {
 	case e.Status/100 == 3:
@@ -160,6 +169,25 @@ func (e *Error) answered(resp *http.Response, body []byte, secrets redact.Secret
 		e.Err = errors.New(advice)
 	}
 }
+
+// foreign returns Error.Foreign of an answer that is a page or not. The interface answers with
+// JSON, and sometimes with plain text.
+func foreign(header http.Header, page bool, secrets redact.Secrets) string {
+	kind, _, _ := mime.ParseMediaType(secrets.Hide(printable(header.Get("Content-Type"))))
+	if kind == "" || kind == "text/plain" || strings.HasSuffix(kind, "json") {
+		if !page {
+			return ""
+		}
+		kind = "a page"
+	}
+	if server := header.Get("Server"); server != "" {
+		kind += " from " + secrets.Hide(printable(server))
+	}
+	return shorten(kind)
+}
+
+// isPage reports whether a body is HTML or XML.
+func isPage(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) }
 
 const proxyAuthAdvice = "the proxy requires a user name and a password: set them in proxy"
 

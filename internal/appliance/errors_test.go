@@ -192,6 +192,37 @@ func TestAPageWithoutADateIsAnError(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatIsNotAnAppliancesIsDescribed(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	for name, test := range map[string]struct {
+		status                    int
+		contentType, server, body string
+		want                      string
+	}{
+		"a web server":                       {404, "text/html; charset=utf-8", "nginx", "<html>", "text/html from nginx"},
+		"one that does not name itself":      {404, "text/html", "", "<html>", "text/html"},
+		"XML":                                {401, "text/xml", "Splunkd", "<?xml?>", "text/xml from Splunkd"},
+		"a page that says it is JSON":        {200, "application/json", "gate", "\n<html>", "a page from gate"},
+		"a page with 200":                    {200, "text/html", "gate", "<html>", "text/html from gate"},
+		"a server with a long name":          {404, "text/html", long, "", "text/html from " + long[:240] + "…"},
+		"JSON is the appliance's":            {404, "application/json", "nginx", "{}", ""},
+		"a problem document is":              {404, "application/problem+json", "nginx", "{}", ""},
+		"plain text is":                      {400, "text/plain", "nginx", "invalid", ""},
+		"an unknown type of what is no page": {400, "", "nginx", "invalid", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header()["Content-Type"], w.Header()["Server"] = []string{test.contentType}, []string{test.server}
+				w.WriteHeader(test.status)
+				io.WriteString(w, test.body)
+			})
+			e := failureOf(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
+			assert.Equal(t, e.Foreign, test.want)
+			assert.Contains(t, e.Error(), test.want)
+		})
+	}
+}
+
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	for location, says := range map[string]string{
 		"/login?next=%2Fapi&token=" + url.QueryEscape(testKey): "/login; redirects are not followed",
@@ -236,7 +267,7 @@ func TestTheKeyIsNeverRepeated(t *testing.T) {
 					c := newClientOf(t, func(o *Options) {
 						o.URL = "http://sensor.example"
 						o.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
-							header := http.Header{"Location": {"/" + url.PathEscape(echo)}, "Content-Type": {echo}, "Date": {echo}}
+							header := http.Header{"Location": {"/" + url.PathEscape(echo)}, "Content-Type": {echo}, "Server": {echo}, "Date": {echo}}
 							return respond(r, status, header, fmt.Sprintf(format, echo))
 						})
 					})

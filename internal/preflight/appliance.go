@@ -164,11 +164,17 @@ func (t *applianceTrial) explainFailure(ctx context.Context, err error) {
 			"check oauth.token_url; only the cloud edition has a token endpoint: for another one, set api_key_file instead of oauth")
 	case forToken(e):
 		t.add(finding.Failed, "token", "the token endpoint "+token.Host+" "+detail, "check oauth.token_url, oauth.client_id and the client secret")
+	case e.Foreign != "" && (e.Status/100 == 2 || e.Status/100 == 4 && e.Status != http.StatusTooManyRequests && e.Status != http.StatusProxyAuthRequired):
+		advice := "set url to the appliance's own address (scheme, host and port), and check what stands in between, such as a proxy with a login page"
+		if e.Status == http.StatusNotFound {
+			advice += "; if url is right, set product to the product's word"
+		}
+		t.add(finding.Failed, "interface", "this does not look like an appliance: it "+detail, advice)
 	case e.Refused() && t.config.OAuth.IsSet():
 		t.add(finding.Failed, "key", "a token was issued, but the appliance "+detail, "check what the owner of oauth.client_id may do, and that url is of the same tenant as oauth.token_url")
 	case e.Refused():
 		t.add(finding.Failed, "key", "the appliance "+detail,
-			"check the API key, that nobody deleted it, and that product (now "+t.config.Product+") or scheme_word is the product's word in Authorization; the cloud edition takes no API keys: set oauth there")
+			"check the API key, that nobody deleted it, that url is the appliance's own address, and that product (now "+t.config.Product+") or scheme_word is the product's word in Authorization; the cloud edition takes no API keys: set oauth there")
 	case e.Status == http.StatusNotFound:
 		shown := t.config.URL + "/api/v1/explore/ shows in its paths"
 		if t.config.OAuth.IsSet() { // the cloud edition has no explorer
@@ -178,7 +184,7 @@ func (t *applianceTrial) explainFailure(ctx context.Context, err error) {
 	case e.Status/100 == 2:
 		t.add(finding.Failed, "interface", detail, "set url to the appliance's own address")
 	case e.Status/100 == 3:
-		t.add(finding.Failed, "interface", detail, "set url to the target of the redirect, if that is the appliance")
+		t.add(finding.Failed, "interface", detail, "set url to the target of the redirect, if that is the appliance; if it is a login page, to the appliance's own address")
 	case e.Status == http.StatusTooManyRequests || e.Status/100 == 5:
 		t.add(finding.Failed, "interface", detail, "see whether the appliance is starting up or overloaded, and check again")
 	case errors.Is(e.Err, context.DeadlineExceeded):
@@ -196,6 +202,9 @@ func answerText(e *appliance.Error) string {
 	text := fmt.Sprintf("answers %d", e.Status)
 	if words := http.StatusText(e.Status); words != "" {
 		text += " " + words
+	}
+	if e.Foreign != "" {
+		text += " with " + e.Foreign
 	}
 	if e.Excerpt != "" {
 		text += fmt.Sprintf(", %q", e.Excerpt)
