@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,39 @@ func TestEveryStatusHasItsClass(t *testing.T) {
 		assert.NotContains(t, err.Error(), secret, status, "the error shows a secret", err)
 	}
 	assert.Equal(t, r.connections(), 1, "connections for 400 answers")
+}
+
+func TestRefusalsNameThePathAndTheSize(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		status int
+		path   string
+		gzip   bool
+		want   string
+	}{
+		{"404 names the path", 404, "/api/v2/logs", false, "404 Not Found at /api/v2/logs (check url)"},
+		{"404 hides the query", 404, "/services/collector/event?token=s3cret", false, "404 Not Found at /services/collector/event (check url)"},
+		{"404 hides keys in the path, as Slack's", 404, "/services/T0s3cret/B0s3cret/s3cret", false, "404 Not Found at /services/[redacted]/[redacted]/[redacted] (check url)"},
+		{"404 hides a key of letters", 404, "/hooks/s3cret%2Fword/", false, "404 Not Found at /hooks/[redacted]/[redacted]/ (check url)"},
+		{"404 names the root", 404, "/", false, "404 Not Found at / (check url)"},
+		{"413 names the size", 413, "/s3cret", false, "413 Request Entity Too Large, for a body of %d bytes as sent"},
+		{"413 names the compressed size", 413, "/s3cret", true, "413 Request Entity Too Large, for a body of %d bytes as sent"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var length int64
+			r := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				length = r.ContentLength
+				w.WriteHeader(test.status)
+			}))
+			defer r.Close()
+			s := open(t, webhook.Options{URL: r.URL + test.path, Mode: transform.Batch, Gzip: test.gzip})
+			err := s.Send(t.Context(), sinktest.Events(1, 1, 4<<10))
+			want := strings.Replace(test.want, "%d", strconv.FormatInt(length, 10), 1)
+			require.True(t, err != nil, "it was accepted")
+			assert.Contains(t, err.Error(), want)
+			sinktest.ExpectHidden(t, err, "s3cret")
+		})
+	}
 }
 
 func TestAnInformationalAnswerIsNotFinal(t *testing.T) {

@@ -109,6 +109,8 @@ type Answer struct {
 	Body   []byte
 
 	redirect string // where an answer of 3xx points
+	path     string // of the request, without secrets
+	sent     int64  // bytes of the request's body
 	secrets  redact.Secrets
 }
 
@@ -240,6 +242,7 @@ func (s *Sink) exchange(ctx context.Context, method string, target *url.URL, hea
 	}
 	defer answer.Body.Close()
 	a := Answer{Status: answer.StatusCode, Header: answer.Header, secrets: s.hidden()}
+	a.path, a.sent = s.shownPath(answer.Request.URL), answer.Request.ContentLength
 	switch a.Status / 100 {
 	case 1: // the body of 101 is the connection
 		return Answer{}, s.report(a.Refusal())

@@ -3,6 +3,8 @@ package webhook
 import (
 	"fmt"
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,6 +83,24 @@ func (s *Sink) location(answer *http.Response) string {
 	return s.excerpt(to.Scheme + "://" + to.Host + strings.Join(parts, "/"))
 }
 
+// words are segments of paths that are no keys.
+var words = regexp.MustCompile(`^(_bulk|api|collector|events?|hooks?|ingest|logs?|services|webhooks?|v[0-9])?$`)
+
+// shownPath returns the path of a request for an error. Of the configured path, whose segments may
+// be keys of any form and length, it has only well-known words.
+func (s *Sink) shownPath(u *url.URL) string {
+	ours := strings.Split(s.request.URL.Path, "/")
+	parts := strings.Split(u.Path, "/")
+	for i, part := range parts {
+		if !slices.Contains(ours, part) {
+			parts[i] = s.excerpt(part)
+		} else if !words.MatchString(part) {
+			parts[i] = "[redacted]"
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
 // Refusal classifies the answer by its status and Retry-After field, for services that
 // document nothing more specific. It returns nil for 2xx, unless the body is an HTML page,
 // and a *failure.Error otherwise.
@@ -101,6 +121,12 @@ func (a Answer) Refusal() error {
 // Error returns an error of the given class that quotes the answer.
 func (a Answer) Error(class failure.Class) *failure.Error {
 	text := statusText(a.Status)
+	switch {
+	case a.Status == http.StatusNotFound && a.path != "":
+		text += " at " + a.path
+	case a.Status == http.StatusRequestEntityTooLarge && a.sent > 0:
+		text += fmt.Sprintf(", for a body of %d bytes as sent", a.sent)
+	}
 	if hint := advice[a.Status]; hint != "" && class == failure.Halted {
 		text += fmt.Sprintf(" (%s)", hint)
 	}
