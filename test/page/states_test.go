@@ -32,6 +32,7 @@ func TestStatesArePictured(t *testing.T) {
 	withoutOwner := func() *admin.Cluster {
 		c := someCluster()
 		c.Owner, c.WithoutOwnerSeconds = "", 90
+		c.Members[0].State, c.Members[0].Ready = admin.MemberFollowing, false
 		return c
 	}
 	active, activeURL := startAppliance(t)

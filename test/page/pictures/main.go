@@ -53,7 +53,7 @@ func take(ctx context.Context, to string, after time.Duration) (err error) {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
-	if err := shoot(browser, d.bridge, "#sinks .chart .line[d]", 1280, 1130, filepath.Join(to, "status-page.png")); err != nil {
+	if err := shoot(browser, d.bridge, ":root:has(#sinks .chart .line[d]):has(#events > li)", 1280, 1180, filepath.Join(to, "status-page.png")); err != nil {
 		return err
 	}
 	return shoot(browser, d.chat, "article", 720, 640, filepath.Join(to, "chat.png"))
