@@ -131,6 +131,8 @@ func TestParseErrors(t *testing.T) {
 		{"both forms of categories", appliance("detections: {filter: {category: sec, categories: [sec]}}"), []string{"filter.category: is the older form"}},
 		{"enrichments that are none, or there twice", appliance("detections: {enrich: [link, users, link]}"), []string{
 			`detections.enrich[1]: "users" is not one of devices, format, link`, "detections.enrich[2]: link is listed twice"}},
+		{"follow-ups that are not looked for", appliance("detections: {reconcile: {every: 0, report: [hidden, gone, hidden]}}"), []string{
+			"detections.reconcile.report[2]: hidden is listed twice", "detections.reconcile.report: requires reconcile.every, which is 0"}},
 		{"no stream", appliance("detections: {enabled: false}, audit: {enabled: false}"), []string{"f.yaml:2:14: appliances[0]: has no streams; enable detections or audit, or add records"}},
 		{"an audit log out of bounds", appliance("audit: {page_size: 1, interval: 0, start: in 1h}"), []string{
 			"audit.page_size: is 1; it must be between 2 and 10000", "audit.interval: is 0s", `audit.start: "in 1h" is not a valid start`}},

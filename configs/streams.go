@@ -28,10 +28,10 @@ type Detections struct {
 	// Enrich lists what is added to the events of detections, each at most once: devices
 	// (the participants' devices), format (the display name of the type), link (the URL
 	// of the detection's page on the appliance).
-	Enrich    []string  `yaml:"enrich" oneof:"devices,format,link"`
-	Reconcile Reconcile `yaml:"reconcile"`
+	Enrich    []string            `yaml:"enrich" oneof:"devices,format,link"`
+	Reconcile DetectionsReconcile `yaml:"reconcile"`
 	// ForgetAfter is how long the state of a detection is kept after its last change. It
-	// must be longer than [Detections.Overlap] and [Reconcile.Back].
+	// must be longer than [Detections.Overlap] and [DetectionsReconcile.Back].
 	ForgetAfter Duration `yaml:"forget_after" default:"90d"`
 }
 
@@ -65,6 +65,16 @@ type Reconcile struct {
 	Every Duration `yaml:"every" default:"6h" min:"0"`
 	// Back is how far back a sweep reads.
 	Back Duration `yaml:"back" default:"72h" above:"0"`
+}
+
+// DetectionsReconcile configures the slow sweep that finds versions of detections that became
+// visible late, and the look for detections that are no longer shown.
+type DetectionsReconcile struct {
+	Reconcile
+	// Report lists the follow-ups about known detections that are not closed: hidden and
+	// gone, if the appliance no longer shows one, and shown, if it is back. They are looked
+	// for as often as the sweep runs. Absent: none.
+	Report []string `yaml:"report" oneof:"hidden,gone,shown"`
 }
 
 // Audit configures the stream of audit log entries: what people and tools did on the
@@ -131,10 +141,18 @@ type RecordQuery struct {
 }
 
 func (d *Detections) check(c checks, path string) {
-	for i, part := range d.Enrich {
-		if slices.Contains(d.Enrich[:i], part) {
-			c.wrong(item(path+".enrich", i), "%s is listed twice; keep one of them", part)
+	for _, list := range []struct {
+		path  string
+		parts []string
+	}{{path + ".enrich", d.Enrich}, {path + ".reconcile.report", d.Reconcile.Report}} {
+		for i, part := range list.parts {
+			if slices.Contains(list.parts[:i], part) {
+				c.wrong(item(list.path, i), "%s is listed twice; keep one of them", part)
+			}
 		}
+	}
+	if len(d.Reconcile.Report) > 0 && d.Reconcile.Every <= 0 {
+		c.wrong(path+".reconcile.report", "requires reconcile.every, which is 0: set how often to look")
 	}
 	for _, other := range []struct {
 		name string

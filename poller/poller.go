@@ -40,6 +40,12 @@ type Store interface {
 	Commit(ctx context.Context, c checkpoint.Commit) error
 }
 
+// FollowUpStore is the part of the state that the sources of follow-ups use.
+type FollowUpStore interface {
+	Store
+	Remembered(ctx context.Context, source checkpoint.Source, after string, limit int) ([]checkpoint.Entry, error)
+}
+
 // Next is when a source should be polled again.
 type Next int
 

@@ -128,6 +128,17 @@ func ParseDetection(object []byte, repaired bool) (Detection, error) {
 // Type returns the detection's type, or "" if it has none.
 func (d Detection) Type() string { return Text(d.field("type")) }
 
+// Categories yields the detection's categories.
+func (d Detection) Categories() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for category := range jsonscan.Elements(d.field("categories")) {
+			if !yield(Text(category)) {
+				return
+			}
+		}
+	}
+}
+
 // UserCreated reports whether the detection is of a custom type.
 func (d Detection) UserCreated() bool { return string(d.field("is_user_created")) == "true" }
 

@@ -66,6 +66,12 @@ func Remembered(id, modTime, created int64, tracked []byte) Detection {
 	}
 }
 
+// IsClosed reports whether a Detection.Tracked is that of a closed detection.
+func IsClosed(tracked []byte) bool {
+	values, _ := trackedValues(tracked)
+	return Text(values[trackedIndex([]byte("status"))]) == "closed"
+}
+
 // IsFollowUp reports whether the event is about a detection, but not one of its versions.
 func (e Event) IsFollowUp() bool {
 	if e.Stream() != StreamDetections {

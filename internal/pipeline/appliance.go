@@ -59,7 +59,7 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 	s := streams{
 		appliance: a,
 		client:    next.client.Within(p.options.Pages), store: p.store, metrics: p.metrics.sources, log: p.options.Log,
-		ownWrites: next.ownWrites, reused: next.system.reused,
+		ownWrites: next.ownWrites, reused: next.system.reused, replaced: next.system.replaced,
 	}
 	sources, err := s.sources()
 	if err != nil {

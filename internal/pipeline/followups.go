@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"time"
+
 	"ndrbridge/configs"
 	"ndrbridge/poller"
 )
@@ -16,6 +18,11 @@ type followUp struct {
 // followUpsOf returns the parts that are configured, in the order in which they are shown.
 func followUpsOf(a configs.Appliance) []followUp {
 	var all []followUp
+	if r := a.Detections.Reconcile; a.Detections.Enabled && len(r.Report) > 0 {
+		// A poll asks the appliance only if a look is due.
+		interval := min(r.Every, configs.Duration(time.Minute))
+		all = append(all, followUp{poller.StreamLifecycle, interval, (*streams).lifecycle})
+	}
 	return all
 }
 

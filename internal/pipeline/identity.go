@@ -123,6 +123,18 @@ func (d *system) observe(ctx context.Context, is appliance.System) error {
 	return err
 }
 
+// replaced reports whether something suggests that the appliance was replaced. It asks the
+// appliance, unless that fails: keys may not be allowed to.
+func (d *system) replaced(ctx context.Context) (bool, error) {
+	if is, err := d.client.System(ctx); err == nil {
+		if err := d.observe(ctx, is); err != nil {
+			return false, err
+		}
+	}
+	_, p, err := storedIdentity(ctx, d.store, d.source)
+	return p.Replaced != nil, err
+}
+
 // reused records that a detection id was reused.
 func (d *system) reused(ctx context.Context, r poller.ReusedID) error {
 	_, err := d.change(ctx, func(*identity) string {

@@ -27,6 +27,7 @@ type streams struct {
 	metrics   *poller.Metrics
 	ownWrites *tickets.OwnWrites // nil if tickets are disabled
 	reused    func(context.Context, poller.ReusedID) error
+	replaced  func(context.Context) (bool, error)
 	log       *slog.Logger
 }
 
@@ -111,6 +112,18 @@ func (s *streams) detections() (poller.DetectionsOptions, error) {
 		o.OwnWrites = s.ownWrites
 	}
 	return o, nil
+}
+
+// lifecycle returns the source that looks for detections that are no longer shown.
+func (s *streams) lifecycle() poller.Source {
+	o, err := s.detections()
+	if err != nil {
+		panic(err) // sources has returned it
+	}
+	o.Log = s.streamLog(poller.StreamLifecycle)
+	return poller.NewLifecycle(s.client, s.store, poller.LifecycleOptions{
+		DetectionsOptions: o, Report: s.appliance.Detections.Reconcile.Report, Replaced: s.replaced,
+	})
 }
 
 func (s *streams) audit() poller.AuditOptions {

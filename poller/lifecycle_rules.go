@@ -1,0 +1,168 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/jsonscan"
+	"ndrbridge/transform"
+)
+
+// hidingRules are the appliance's rules that hide detections now.
+type hidingRules struct {
+	readable bool // the key may read them
+	active   []hidingRule
+}
+
+// hidingRule is a rule as far as it decides what is hidden.
+type hidingRule struct {
+	visibilityRule
+	types []string // of detections; all_security and all_performance are all of a module
+	all   bool     // whoever takes part, and whatever the properties
+}
+
+// visibilityRule is a rule as events show it.
+type visibilityRule struct {
+	ID          int64  `json:"id"`
+	Description string `json:"description"`
+	Author      string `json:"author"`
+	Expiration  int64  `json:"expiration,omitzero"` // in milliseconds since the epoch; 0: never
+}
+
+// hidingRules fetches the rules that hide detections now. A key may not be allowed to.
+func (l *Lifecycle) hidingRules(ctx context.Context) (rules hidingRules, err error) {
+	var page appliance.Page
+	err = l.client.HidingRules(ctx, &page)
+	if e, ok := errors.AsType[*appliance.Error](err); ok && (e.Status == http.StatusForbidden || e.Status == http.StatusNotFound) {
+		return rules, nil
+	}
+	if err != nil {
+		return rules, err
+	}
+	for _, o := range page.Objects {
+		rule, enabled := parseHidingRule(o.Raw)
+		if enabled && (rule.Expiration == 0 || page.Date.UnixMilli() < rule.Expiration) {
+			rules.active = append(rules.active, rule)
+		}
+	}
+	rules.readable = true
+	return rules, nil
+}
+
+func parseHidingRule(raw []byte) (r hidingRule, enabled bool) {
+	enabled = true
+	anyOf := map[string]bool{"offender": false, "victim": false}
+	properties := false
+	for name, value := range jsonscan.Members(raw) {
+		switch name := string(name); name {
+		case "id":
+			r.ID, _ = jsonscan.Integer(value)
+		case "description":
+			r.Description = cutText(transform.Text(value))
+		case "author":
+			r.Author = cutText(transform.Text(value))
+		case "expiration":
+			r.Expiration, _ = jsonscan.Millis(value)
+		case "enabled":
+			enabled = string(value) == "true"
+		case "detection_type":
+			r.types = append(r.types, transform.Text(value))
+		case "detection_types":
+			for kind := range jsonscan.Elements(value) {
+				r.types = append(r.types, transform.Text(kind))
+			}
+		case "offender", "victim":
+			anyOf[name] = strings.EqualFold(transform.Text(value), "any")
+		case "properties":
+			for range jsonscan.Elements(value) {
+				properties = true
+			}
+		}
+	}
+	r.all = anyOf["offender"] && anyOf["victim"] && !properties
+	return r, enabled
+}
+
+// cutText bounds a text that an appliance returned.
+func cutText(text string) string {
+	const most = 500
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+}
+
+// covers reports whether the rule is for detections like d.
+func (r hidingRule) covers(d transform.Detection) bool {
+	of := func(module string) bool {
+		for category := range d.Categories() {
+			if category == module || strings.HasPrefix(category, module+".") {
+				return true
+			}
+		}
+		return false
+	}
+	return slices.ContainsFunc(r.types, func(kind string) bool {
+		switch kind {
+		case "all_security":
+			return of("sec")
+		case "all_performance":
+			return of("perf")
+		}
+		return kind != "" && kind == d.Type()
+	})
+}
+
+// maxRules is how many rules an event lists.
+const maxRules = 10
+
+// matching returns the rules that hide a detection for certain, or else those that hide it
+// depending on who takes part or on its properties, which are not known.
+func (h hidingRules) matching(d transform.Detection) (matching []visibilityRule, certain bool) {
+	matching = []visibilityRule{}
+	for _, r := range h.active {
+		if !r.covers(d) || certain && !r.all {
+			continue
+		}
+		if r.all && !certain {
+			matching, certain = matching[:0], true
+		}
+		if len(matching) < maxRules {
+			matching = append(matching, r.visibilityRule)
+		}
+	}
+	return matching, certain
+}
+
+// explain returns the state of a suspect that is missing. absent means that the appliance has no
+// detection with its id.
+func (h hidingRules) explain(s suspect, k known, absent bool) stateChange {
+	matching, certain := h.matching(k.detection(s.id))
+	c := stateChange{suspect: s, state: stateHidden, rules: matching}
+	why := "hidden by "
+	if !certain {
+		why = "may be hidden by "
+	}
+	switch {
+	case len(matching) == 1:
+		why += fmt.Sprintf("rule %d", matching[0].ID)
+	case len(matching) > 1:
+		why += "rules "
+		for i, rule := range matching {
+			if i > 0 {
+				why += ", "
+			}
+			why += fmt.Sprint(rule.ID)
+		}
+	case !h.readable:
+		why = "the key may not read the hiding rules"
+	case absent:
+		c.state, why = stateGone, "the appliance has no detection with this id"
+	default:
+		why = "the appliance has it, and no active hiding rule explains it"
+	}
+	c.explanation = "no longer shown: " + why
+	return c
+}
