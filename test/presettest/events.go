@@ -5,11 +5,14 @@ package presettest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"ndrbridge/internal/fixture"
 	"ndrbridge/transform"
 )
 
@@ -74,6 +77,9 @@ func Events(t testing.TB) []Named {
 	detection("detection-performance", performance, transform.Observation{Created: true})
 	detection("detection-bare", `{"id": 7, "mod_time": 1773480500000}`, transform.Observation{Created: true})
 	detection("detection-odd-types", odd, transform.Observation{})
+	for _, kind := range slices.Sorted(maps.Keys(followUps)) {
+		add("detection-"+kind, FollowUp(t, 25769804201, 1, kind), nil)
+	}
 
 	entry, err := transform.ParseAuditEntry([]byte(`{"id": 3301, "occur_time": 1773480000000, "time": 1773480000120,
 		"body": {"operation": "Login", "user": "setup", "component": "Administration", "details": "from 192.0.2.14"}}`), false)
@@ -108,6 +114,12 @@ func Events(t testing.TB) []Named {
 	halt.Over, halt.Reason = true, ""
 	e, err = encoder.SinkHalt(halt, seen)
 	add("sink-resumed", e, err)
+	for _, name := range []string{"rule.created", "rule.updated", "blindspot.opened", "blindspot.closed"} {
+		e, err = fixture.Event(fixture.Spec{Name: name, Appliance: "hq"})
+		add(strings.Replace(name, ".", "-", 1), e, err)
+	}
+	e, err = encoder.RulesRemoved([]string{"12", "9007199254740993"}, seen)
+	add("rules-removed", e, err)
 	e, err = encoder.Heartbeat("1.0.0", seen.Add(-time.Hour), seen)
 	add("heartbeat", e, err)
 	e, err = encoder.SinkTest("soc", seen)
@@ -132,6 +144,38 @@ func Version(t fataler, id, minute int, status string) transform.Event {
 	object := strings.NewReplacer("25769804201", strconv.Itoa(id), `"status": null`, `"status": `+quote(status),
 		`"mod_time": 1773480412000`, `"mod_time": `+strconv.FormatInt(modified.UnixMilli(), 10)).Replace(scan)
 	return detectionEvent(t, object, transform.Observation{Recorded: modified, Created: minute == 0})
+}
+
+// followUps are what the kinds of follow-ups add to the data of an event.
+var followUps = map[string]struct{ name, value string }{
+	"hidden": {"visibility", `{"state": "hidden", "rules": [{"id": 12, "description": "Scanner of the *IT* team", "author": "ana", "expiration": 1774084812000}],
+		"explanation": "no longer shown: hidden by rule 12"}`},
+	"gone":  {"visibility", `{"state": "gone", "rules": [], "explanation": "no longer shown: the appliance has no detection with this id"}`},
+	"shown": {"visibility", `{"state": "shown", "rules": [], "explanation": "a newer version was read"}`},
+	"noted": {"note", `{"text": "Called the owner:\n<it> is a planned scan.", "author": "ana", "time": 1773480700000}`},
+	"context": {"context", `{"devices": [{"id": 4711, "name": "Workstation of the front desk", "ipaddr": "192.0.2.14", "critical": false, "on_watchlist": true, "tags": ["Lobby"]},
+		{"id": 12, "name": "db1", "role": "db_server", "critical": true, "on_watchlist": false}]}`},
+	"evidence": {"evidence", `{"from": 1773480300000, "until": 1773480400000, "total": 2000, "truncated": true, "records": [
+		{"_id": "AZq1", "_type": "~http", "_source": {"clientAddr": {"type": "ipaddr4", "value": "192.0.2.14"}, "serverAddr": {"type": "ipaddr4", "value": "198.51.100.80"}, "method": "POST", "host": "intranet.example", "statusCode": 302}},
+		{"_id": "AZq2", "_type": "~flow", "_source": {"senderAddr": "192.0.2.14", "receiverAddr": "198.51.100.9", "proto": "TCP"}},
+		{"_id": "AZq3", "_type": "~dns_request", "_source": {"clientAddr": "192.0.2.14", "qname": "db1.corp.example"}}, {"_id": "AZq4"}]}`},
+}
+
+// FollowUp returns an event of a kind that follows the versions of a detection, recorded at minute.
+func FollowUp(t fataler, id, minute int, kind string) transform.Event {
+	before, err := transform.ParseDetection([]byte(strings.NewReplacer("25769804201", strconv.Itoa(id)).Replace(scan)), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := seen.Add(time.Duration(minute) * time.Minute)
+	e, err := encoder.FollowUp(transform.FollowUp{
+		Kind: kind, Key: strconv.Itoa(minute), Detection: transform.Remembered(before.ID, before.ModTime, before.Created, before.Tracked), At: at,
+		Name: followUps[kind].name, Value: json.RawMessage(followUps[kind].value), Recorded: at,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 // Burst returns n events, each of its own detection, except that every tenth is a later

@@ -1,6 +1,7 @@
 package card_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,46 @@ func TestACardSummarizesADetection(t *testing.T) {
 	}
 }
 
+func TestACardShowsAFollowUp(t *testing.T) {
+	for _, test := range []struct{ name, kind, member, value, headline, facts string }{
+		{"hidden by rules", "hidden", "visibility", `{"rules":[{"id":9007199254740993,"description":"Scanner\nof IT","author":"ana","expiration":1773480060000},{"id":7},{"id":8,"author":"bob"}],` +
+			`"explanation":"no longer shown: hidden by a rule"}`,
+			"No longer shown: A", "Why: hidden by a rule; Rules: 9007199254740993 (Scanner of IT) of ana until 2026-03-14 09:21:00 UTC, 7, 8 of bob"},
+		{"gone", "gone", "visibility", `{"rules":[],"explanation":"no longer shown: the appliance has no detection with this id"}`,
+			"No longer shown: A", "Why: the appliance has no detection with this id"},
+		{"shown", "shown", "visibility", `{"explanation":"shown again"}`, "Shown again: A", "Why: shown again"},
+		{"a long note", "noted", "note", `{"text":"` + strings.Repeat("é", 600) + `","author":"<!channel>"}`,
+			"Note: A", "Noted by: <!channel>; Text: " + strings.Repeat("é", 499) + "…"},
+		{"a note without an author", "noted", "note", `{"text":"Isolate it."}`, "Note: A", "Text: Isolate it."},
+		{"context", "context", "context", `{"devices":[{"id":1,"name":"db1","critical":true},{"id":2}]}`, "Context: A", "Devices: db1 (critical); device 2"},
+		{"evidence, of which three are shown", "evidence", "evidence", `{"total":7,"records":[{"_type":"~http","_source":{"clientAddr":{"type":"ipaddr4","value":"192.0.2.1"},"host":"h","statusCode":404}},` +
+			`{"_type":"~flow","_source":{"senderAddr":"192.0.2.1","receiverAddr":"192.0.2.2"}},{"_type":"custom"},{"_type":"~dns"}]}`,
+			"Evidence: A", "Records: 4 of 7 records; Record 1: http 192.0.2.1 h 404; Record 2: flow 192.0.2.1 → 192.0.2.2; Record 3: custom"},
+		{"related detections", "evidence", "related", `[{"id":8,"title":"B"},{"id":9}]`, "Evidence: A", "Records: 0 records; Related: 8 B, 9"},
+		{"a value of another type", "hidden", "visibility", `[7]`, "No longer shown: A", ""},
+		{"a kind of a later release", "moved", "to", `"hq"`, "A", "What: moved"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e := require.Value(encoder.FollowUp(transform.FollowUp{
+				Kind: test.kind, Key: "1", At: seen, Recorded: seen, Name: test.member, Value: json.RawMessage(test.value),
+				Detection: transform.Remembered(7, 0, 0, []byte(`{"status":"new","risk_score":95,"title":"A"}`)),
+			}))(t)
+			c := card.Of(e)
+			assert.True(t, c.Headline() == test.headline && c.Level == transform.SeverityCritical && c.Status == "new", c.Headline(), c.Level, c.Status)
+			assert.Equal(t, factsOf(c), strings.TrimPrefix(test.facts+"; Time: 2026-03-14 09:26:53 UTC", "; "))
+		})
+	}
+}
+
+// factsOf returns the facts of a card as one text.
+func factsOf(c card.Card) string {
+	var facts []string
+	for _, f := range c.Facts {
+		facts = append(facts, f.Name+": "+f.Value)
+	}
+	return strings.Join(facts, "; ")
+}
+
 func TestTheHeadlineHasTheSeverityInWords(t *testing.T) {
 	for fields, want := range map[string]string{
 		`, "risk_score": 95, "title": "A"`:                            "Critical 95: A",
@@ -105,18 +146,20 @@ func TestASummaryCountsDetectionsOnceAndNamesTheMostSevere(t *testing.T) {
 		e := require.Value(encoder.Detection(d, transform.Observation{Recorded: seen}))(t)
 		return e
 	}
+	followUp := func(id, kind string) transform.Event {
+		d := require.Value(transform.ParseDetection([]byte(`{"id": `+id+`, "mod_time": 1773480000009, "risk_score": 99, "title": "T"}`), false))(t)
+		return require.Value(encoder.FollowUp(transform.FollowUp{Kind: kind, Key: "1", Detection: d, Recorded: seen}))(t)
+	}
 	gap := require.Value(encoder.AuditGap(transform.AuditGap{Reason: transform.GapPurged}, seen))(t)
 	c := card.Summary([]transform.Event{
 		at("1", "1773480000001", "20"), at("2", "1773480000002", "99"), at("3", "1773480000003", "85"),
-		at("2", "1773480000004", "61"), at("4", "1773480000005", "86"), gap,
+		at("2", "1773480000004", "61"), at("4", "1773480000005", "86"), gap, followUp("4", "hidden"), followUp("4", "noted"), followUp("9", "hidden"),
 	})
-	assert.Equal(t, c.Title, "4 detections in 6 events")
+	assert.Equal(t, c.Title, "4 detections in 9 events")
 	assert.Equal(t, c.Level, transform.SeverityHigh)
-	var facts []string
-	for _, f := range c.Facts {
-		facts = append(facts, f.Name+": "+f.Value)
-	}
-	want := "Detections: 2 high, 1 medium, 1 low; From the bridge: Entries of the audit log of hq may be missing; " +
+	want := "Detections: 2 high, 1 medium, 1 low; From the bridge: Entries of the audit log of hq may be missing; Follow-ups: 2 hidden, 1 noted; " +
 		"High 86: T4 (hq); High 85: T3 (hq); Medium 61: T2 (hq); Low 20: T1 (hq)"
-	assert.Equal(t, strings.Join(facts, "; "), want)
+	assert.Equal(t, factsOf(c), want)
+	c = card.Summary([]transform.Event{followUp("9", "noted"), followUp("9", "noted"), gap})
+	assert.Equal(t, c.Title, "3 events at once")
 }

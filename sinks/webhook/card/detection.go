@@ -112,6 +112,10 @@ func (c *Card) detection(e transform.Event) {
 		c.Link = link(string(d.URL))
 	}
 	c.Note = fmt.Sprintf("Detection %s at %s, %s", e.Subject, e.Appliance, e.Action())
+	if e.IsFollowUp() {
+		c.followUp(e)
+		return
+	}
 
 	names := make(map[text]text, len(data.Devices))
 	for _, device := range data.Devices {

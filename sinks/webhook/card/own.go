@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"ndrbridge/transform"
@@ -35,22 +37,43 @@ func (c *Card) audit(e transform.Event) {
 
 // record fills in the card of a record.
 func (c *Card) record(e transform.Event) {
-	var data struct {
-		Record struct {
-			Source map[string]json.RawMessage `json:"_source"`
-		} `json:"record"`
-	}
+	var data struct{ Record storedRecord }
 	unpack(e.Data(), &data)
-	field := func(name string) text { return fieldValue(data.Record.Source[name]) }
 	c.Title = line("Record: " + cmp.Or(strings.TrimPrefix(e.Subject, "~"), e.ID))
 	c.Note = "Record stored at " + e.Appliance
-	from := cmp.Or(field("clientAddr"), field("senderAddr"))
-	to := cmp.Or(field("serverAddr"), field("receiverAddr"))
-	c.fact("From → to", joined(" → ", from, to))
-	for _, f := range []Fact{{"Method", "method"}, {"Host", "host"}, {"URI", "uri"}, {"Query", "qname"}, {"Status code", "statusCode"}, {"Protocol", "proto"}} {
-		c.fact(f.Name, string(field(f.Value)))
+	for _, f := range data.Record.facts() {
+		c.fact(f.Name, f.Value)
 	}
 	c.fact("Time", clock(c))
+}
+
+// storedRecord is a record as the record store has it.
+type storedRecord struct {
+	Type   text                       `json:"_type"`
+	Source map[string]json.RawMessage `json:"_source"`
+}
+
+// facts returns what is shown of a record; their values may be empty.
+func (r storedRecord) facts() []Fact {
+	field := func(name string) text { return fieldValue(r.Source[name]) }
+	from := cmp.Or(field("clientAddr"), field("senderAddr"))
+	to := cmp.Or(field("serverAddr"), field("receiverAddr"))
+	facts := []Fact{{"From → to", joined(" → ", from, to)}}
+	for _, f := range []Fact{{"Method", "method"}, {"Host", "host"}, {"URI", "uri"}, {"Query", "qname"}, {"Status code", "statusCode"}, {"Protocol", "proto"}} {
+		facts = append(facts, Fact{f.Name, string(field(f.Value))})
+	}
+	return facts
+}
+
+// recordLine returns a record in one line.
+func recordLine(record []byte) string {
+	var r storedRecord
+	unpack(record, &r)
+	parts := []text{r.Type}
+	for _, f := range r.facts() {
+		parts = append(parts, text(f.Value))
+	}
+	return strings.TrimPrefix(joined(" ", parts...), "~")
 }
 
 // fieldValue returns the value of a record's field: plain, or in an object with its
@@ -72,8 +95,10 @@ func (c *Card) own(e transform.Event) {
 	var data map[string]map[string]json.RawMessage
 	unpack(e.Data(), &data)
 	var fields map[string]json.RawMessage
-	for _, only := range data {
-		fields = only
+	for name, object := range data {
+		if name != "changes" {
+			fields = object
+		}
 	}
 	field := func(name string) string {
 		var t text
@@ -116,6 +141,12 @@ func (c *Card) own(e transform.Event) {
 		c.Title = "A ticket change was not written to " + e.Appliance
 	case "ticket.applied":
 		c.Title = "A ticket change was written to " + e.Appliance
+	case "rule.created", "rule.updated", "rule.expired", "rule.removed":
+		c.rule(kind, fields, data["changes"])
+		facts = []Fact{{"Description", "description"}, {"Author", "author"}}
+	case "blindspot.opened", "blindspot.closed":
+		c.Title = joined(" ", "Blind spot", text(kind[len("blindspot."):]+":"), text(strings.ReplaceAll(field("kind"), "_", " ")), text(field("name")))
+		facts = []Fact{{"Since", "since"}, {"Until", "until"}}
 	case "heartbeat":
 		c.Title = "ndrbridge is running"
 		facts = []Fact{{"Version", "version"}}
@@ -131,6 +162,36 @@ func (c *Card) own(e transform.Event) {
 	}
 	c.fact("What to do", advice)
 	c.fact("Time", clock(c))
+}
+
+// ruleVerbs say what happened to a tuning rule, by the type of the event.
+var ruleVerbs = map[string]string{
+	"rule.created": "was added", "rule.updated": "was changed", "rule.expired": "has expired", "rule.removed": "was removed",
+}
+
+// rule fills in the title and some facts of the card of a tuning rule.
+func (c *Card) rule(kind string, fields, changes map[string]json.RawMessage) {
+	var rule struct {
+		ID         text   `json:"id"`
+		Types      []text `json:"detection_types"`
+		Expiration millis `json:"expiration"`
+	}
+	object, _ := json.Marshal(fields)
+	unpack(object, &rule)
+	c.Title = "Tuning rule " + string(rule.ID) + " of " + c.Appliance + " " + ruleVerbs[kind]
+	if fields == nil {
+		c.Title = "All tuning rules of " + c.Appliance + " were removed"
+	}
+	c.fact("Changed", strings.ReplaceAll(list(slices.Sorted(maps.Keys(changes))), "_", " "))
+	c.fact("Hides", list(rule.Types))
+	for _, side := range []Fact{{"Offender", "offender"}, {"Victim", "victim"}} {
+		var anyone text
+		var one participant
+		unpack(fields[side.Value], &anyone)
+		unpack(fields[side.Value], &one)
+		c.fact(side.Name, joined(" ", anyone, one.ObjectType, cmp.Or(one.Hostname, one.Value, one.ObjectID)))
+	}
+	c.fact("Until", rule.Expiration.clock())
 }
 
 // kindOf returns the event type without its prefix: its last two parts, or "heartbeat".

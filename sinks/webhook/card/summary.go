@@ -3,6 +3,7 @@ package card
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,12 +30,16 @@ func OfAll(events []transform.Event) []Card {
 
 // Summary returns one card for a burst of events: the counts by kind, detections by
 // severity, and the most severe by name. Only the last version of a detection is
-// counted.
+// counted, and follow-ups are counted by themselves.
 func Summary(events []transform.Event) Card {
 	latest := make(map[string]int) // index of each detection's last version
-	others := map[string]int{}
+	others, followUps := map[string]int{}, map[string]int{}
 	var own []Card // the bridge's own events, except heartbeats
 	for i, e := range events {
+		if e.IsFollowUp() {
+			followUps[e.Action()]++
+			continue
+		}
 		switch e.Stream() {
 		case transform.StreamDetections:
 			latest[e.Source+" "+e.Subject] = i
@@ -50,7 +55,7 @@ func Summary(events []transform.Event) Card {
 	}
 	detections := make([]Card, 0, len(latest))
 	for i, e := range events {
-		if e.Stream() == transform.StreamDetections && latest[e.Source+" "+e.Subject] == i {
+		if last, found := latest[e.Source+" "+e.Subject]; found && last == i {
 			detections = append(detections, Of(e))
 		}
 	}
@@ -81,6 +86,11 @@ func Summary(events []transform.Event) Card {
 			c.fact(kind, strconv.Itoa(n))
 		}
 	}
+	var counts []string
+	for _, action := range slices.Sorted(maps.Keys(followUps)) {
+		counts = append(counts, strconv.Itoa(followUps[action])+" "+action)
+	}
+	c.fact("Follow-ups", strings.Join(counts, ", "))
 	for _, d := range detections[:min(len(detections), Few)] {
 		name := capitalized(d.Level)
 		if d.Score != "" {

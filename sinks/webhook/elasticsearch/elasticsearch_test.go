@@ -168,7 +168,7 @@ func TestABatchOfECSDocumentsGoesToADataStreamForEachDataset(t *testing.T) {
 		require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, inECS, s.URL), events...))
 	}
 	want := map[string]int{
-		"logs-ndrbridge.detection-default": 6, "logs-ndrbridge.audit-default": 1, "logs-ndrbridge.record-default": 1, "logs-ndrbridge.event-default": 8,
+		"logs-ndrbridge.detection-default": 12, "logs-ndrbridge.audit-default": 1, "logs-ndrbridge.record-default": 1, "logs-ndrbridge.event-default": 13,
 	}
 	assert.True(t, maps.Equal(x.streams, want), "documents", x.streams, want)
 	assert.Equal(t, len(s.Requests()), 2, "documents", x.streams, want, "requests")

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
@@ -46,9 +47,13 @@ func Spec() webhook.PresetSpec {
 //
 //   - A detection is an alert; all its versions share a deduplication key. The alert
 //     triggers until someone takes up the detection, is acknowledged when the
-//     detection is acknowledged or in progress, and resolves when it is closed.
+//     detection is acknowledged or in progress, and resolves when it is closed. It
+//     also resolves when the appliance no longer shows the detection, and triggers again
+//     when the appliance shows it again, unless it is closed. Other follow-ups are change
+//     events.
 //   - An event of the bridge that needs a person's attention is an alert: lost data,
-//     or an appliance that cannot be polled, which resolves when polling works again.
+//     or an appliance that cannot be polled, which resolves when polling works again. A
+//     changed tuning rule is a change event.
 //   - A test event is an alert that resolves at once.
 //   - Any other event is a change event, which pages nobody. It requires the key of a
 //     service: PagerDuty accepts no change events for rulesets.
@@ -107,6 +112,14 @@ func (p preset) compose(events []transform.Event) (webhook.Request, error) {
 // actionOf returns the action for an event's alert, or "" for a change event.
 func actionOf(e transform.Event, c card.Card) string {
 	if e.Stream() == transform.StreamDetections {
+		switch action := e.Action(); {
+		case action == "hidden", action == "gone":
+			return "resolve"
+		case action == "shown" && c.Status != "closed":
+			return "trigger"
+		case e.IsFollowUp() && action != "shown":
+			return ""
+		}
 		switch c.Status {
 		case "closed":
 			return "resolve"
@@ -116,8 +129,10 @@ func actionOf(e transform.Event, c card.Card) string {
 		return "trigger"
 	}
 	switch {
-	case strings.HasSuffix(e.Type, ".appliance.reachable"), strings.HasSuffix(e.Type, ".sink.resumed"):
+	case strings.HasSuffix(e.Type, ".appliance.reachable"), strings.HasSuffix(e.Type, ".sink.resumed"), strings.HasSuffix(e.Type, ".blindspot.closed"):
 		return "resolve"
+	case strings.Contains(e.Type, ".rule."):
+		return ""
 	case e.IsTest(), e.Stream() == transform.StreamEvents && c.Level > transform.SeverityLow:
 		return "trigger"
 	}
@@ -125,7 +140,7 @@ func actionOf(e transform.Event, c card.Card) string {
 }
 
 // dedupKey returns the key shared by the events of one alert: those of a detection, or
-// of an appliance's reachability or a sink's halt. Any other event has its own.
+// of an appliance's reachability, a sink's halt or a blind spot. Any other event has its own.
 func dedupKey(e transform.Event) string {
 	const limit = 255
 	key := strings.TrimPrefix(e.Source, "ndrbridge://") + "/"
@@ -136,6 +151,8 @@ func dedupKey(e transform.Event) string {
 		key += "unreachable"
 	case strings.HasSuffix(e.Type, ".sink.halted"), strings.HasSuffix(e.Type, ".sink.resumed"):
 		key += "halted/" + e.Subject
+	case strings.HasSuffix(e.Type, ".blindspot.opened"), strings.HasSuffix(e.Type, ".blindspot.closed"):
+		key += "blindspot/" + transform.Text(jsonscan.At(e.Data(), "blindspot.kind")) + "/" + e.Subject
 	default:
 		key += e.ID
 	}

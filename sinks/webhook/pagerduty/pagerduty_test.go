@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/fixture"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/presettest"
@@ -83,6 +84,7 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 	for _, kind := range presettest.Events(t) {
 		byName[kind.Name] = kind.Event
 	}
+	byName["shown again, closed"] = require.Value(fixture.Event(fixture.Spec{Name: "detection.shown", Appliance: "hq", Set: map[string]any{"status": "closed"}}))(t)
 	const scan, unreachable = "hq/detections/25769804201", "hq/events/unreachable"
 	p := newPager()
 	s := presettest.Serve(t, p.answer)
@@ -90,6 +92,14 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 		{"detection-created", scan, "trigger"},
 		{"detection-in-progress", scan, "acknowledge"},
 		{"detection-closed", scan, "resolve"},
+		{"detection-created", scan, "trigger"},
+		{"detection-hidden", scan, "resolve"},
+		{"detection-noted", scan, "resolve"},
+		{"detection-shown", scan, "trigger"},
+		{"detection-gone", scan, "resolve"},
+		{"shown again, closed", "hq/detections/25769804127", "resolve"},
+		{"blindspot-opened", "hq/events/blindspot/exclusion_interval/7", "trigger"},
+		{"blindspot-closed", "hq/events/blindspot/exclusion_interval/7", "resolve"},
 		{"unreachable", unreachable, "trigger"},
 		{"reachable", unreachable, "resolve"},
 		{"sink-halted", "hq/events/halted/lake", "trigger"},
@@ -100,14 +110,16 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 			t.Errorf("after %s: %v, want %s", step.name, p.alerts, step.state)
 		}
 	}
-	for _, quiet := range []string{"audit", "record", "heartbeat"} {
+	for _, quiet := range []string{
+		"audit", "record", "heartbeat", "detection-noted", "detection-context", "detection-evidence", "rule-created", "rule-updated", "rules-removed",
+	} {
 		before := p.changes
 		require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), byName[quiet]))
 		if p.changes != before+1 {
 			t.Errorf("%s is not a change event", quiet)
 		}
 	}
-	if len(p.alerts) != 3 {
+	if len(p.alerts) != 5 {
 		t.Errorf("alerts: %v", p.alerts)
 	}
 }

@@ -104,11 +104,12 @@ func (p *preset) untracked(events []transform.Event, known [][]byte) (n, subject
 	return n, subjects
 }
 
-// follow edits the detection's message, or replies to it, as configured.
+// follow edits the detection's message, or replies to it, as configured. The message shows the last
+// version, so a follow-up is always a reply.
 func (p *preset) follow(e transform.Event, m posted) (webhook.Request, error) {
 	t := task{event: e, kind: edits, to: m}
 	switch {
-	case m.newer(e):
+	case m.newer(e), e.IsFollowUp():
 		t.kind = repliesTo
 	case p.s.Updates == thread:
 		// The edit is first: it can be repeated if the reply fails.
@@ -132,7 +133,7 @@ func (p *preset) request(t task) (webhook.Request, error) {
 		return r.EncodeJSON(content{Channel: t.to.Channel, TS: t.to.TS, Text: m.Text, Parse: m.Parse, Blocks: m.Blocks})
 	case repliesTo:
 		m.Channel, m.Thread = t.to.Channel, t.to.TS
-		if t.to.newer(t.event) {
+		if t.to.newer(t.event) && !t.event.IsFollowUp() {
 			c.Note += "; this is an earlier version than the one above"
 		}
 	}
@@ -143,11 +144,12 @@ func (p *preset) request(t task) (webhook.Request, error) {
 // closed reports whether an event shows its detection as closed.
 func closed(e transform.Event) bool { return card.Of(e).Status == "closed" }
 
-// remember returns the message that shows the event's version.
+// remember returns the message that shows the event's version. That of a follow-up is not
+// remembered: the next version must not replace it.
 func (p *preset) remember(r webhook.Request, a webhook.Answer) map[string][]byte {
 	reply := read(a)
 	t, ok := r.About.(task)
-	if !ok || !reply.OK {
+	if !ok || !reply.OK || t.event.IsFollowUp() {
 		return nil
 	}
 	m := posted{

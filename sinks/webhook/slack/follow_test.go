@@ -28,6 +28,7 @@ func seenAt(version, other transform.Event) transform.Event {
 
 func TestLaterVersionsFollowTheirMessage(t *testing.T) {
 	v := func(id, minute int, status string) transform.Event { return presettest.Version(t, id, minute, status) }
+	f := func(id, minute int, kind string) transform.Event { return presettest.FollowUp(t, id, minute, kind) }
 	of := func(events ...transform.Event) []transform.Event { return events }
 	named := map[string]transform.Event{}
 	for _, kind := range presettest.Events(t) {
@@ -116,6 +117,21 @@ func TestLaterVersionsFollowTheirMessage(t *testing.T) {
 		{"many versions of one detection are no burst", edit, []batch{
 			{nil, of(v(1, 0, "new"), v(1, 1, "new"), v(1, 2, "new"), v(1, 3, "new"), v(1, 4, "new"), v(1, 5, "new")),
 				"post 1, edit 1, edit 1, edit 1, edit 1, edit 1"},
+		}},
+		{"a follow-up replies in the thread, and the next version edits the message", edit, []batch{
+			{nil, of(v(1, 0, "new"), f(1, 1, "noted")), "post 1, reply 1 as 2"},
+			{nil, of(f(1, 2, "hidden"), v(1, 3, "new"), f(1, 2, "hidden").Redeliver(1)), "reply 1 as 3, edit 1, reply 1 as 4"},
+		}},
+		{"a follow-up in a thread changes no message, even of a closed detection", thread, []batch{
+			{nil, of(v(1, 0, "new"), v(1, 1, "closed"), f(1, 2, "gone"), v(1, 3, "closed")), "post 1, edit 1, reply 1 as 2, reply 1 as 3, edit 1, reply 1 as 4"},
+		}},
+		{"a follow-up without a message is posted, and the next version has a message of its own", edit, []batch{
+			{nil, of(f(1, 0, "noted"), f(1, 1, "hidden")), "post 1, post 2"}, {nil, of(v(1, 2, "new"), v(1, 3, "new")), "post 3, edit 3"},
+		}},
+		{"a follow-up whose thread is deleted is posted, and the next version has a message of its own", thread, []batch{
+			{nil, of(v(1, 0, "new")), "post 1"},
+			{func(w *workspace, _ *webhook.PresetSettings) { w.messages[0].deleted = true }, of(f(1, 1, "noted")), "post 2"},
+			{nil, of(v(1, 2, "new"), f(1, 3, "noted")), "post 3, reply 3 as 4"},
 		}},
 		{"a few events that are no detections are one message, which nothing follows", edit, []batch{
 			{nil, of(named["audit"], named["unreachable"], v(1, 0, "new"), named["reachable"]), "post 1, post 2, post 3"},

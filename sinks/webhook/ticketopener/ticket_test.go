@@ -142,7 +142,7 @@ func TestEventsThatOpenNoTicket(t *testing.T) {
 	first := version(t, 7, 0, "new")
 	cases := []presettest.Named{}
 	for _, kind := range presettest.Events(t) {
-		if kind.Event.Stream() != transform.StreamDetections && !kind.Event.IsTest() {
+		if e := kind.Event; e.IsFollowUp() || e.Stream() != transform.StreamDetections && !e.IsTest() {
 			cases = append(cases, kind)
 		}
 	}
