@@ -44,6 +44,7 @@ type Appliance struct {
 	// Records are the record queries, each a stream of its own. Absent: no records are
 	// read.
 	Records []RecordQuery `yaml:"records"`
+	Context Context       `yaml:"context"`
 }
 
 // OAuth configures OAuth 2.0 client credentials, which the cloud edition uses. Either all

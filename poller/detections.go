@@ -37,6 +37,8 @@ type DetectionsOptions struct {
 	// each, in their order. It is called once per page, and the page waits for it. The
 	// detections are valid until it returns.
 	Enrich func(ctx context.Context, detections []transform.Detection) []transform.Enrichment
+	// Contexts adds what is known of the devices of such detections; nil: nothing.
+	Contexts *Contexts
 	// Reused, if set, is called if a known id comes with another time of creation, before the
 	// page is committed; an error fails the poll.
 	Reused func(ctx context.Context, r ReusedID) error

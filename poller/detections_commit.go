@@ -48,8 +48,20 @@ func (d *Detections) commitRows(ctx context.Context, p detectionsPosition, rows 
 	if c.commit.Events, err = d.encode(ctx, c.news, c.sights); err != nil {
 		return 0, err
 	}
+	var marked []int64
+	for i, s := range c.sights {
+		if s.Added.ContextMark != nil {
+			marked = append(marked, c.news[i].ID)
+			c.commit.Remember = append(c.commit.Remember, checkpoint.Entry{
+				Key: contextKey(c.news[i].ID), Value: s.Added.ContextMark, At: min(c.news[i].ModTime, p.ModTime),
+			})
+		}
+	}
 	if err := d.commit(ctx, p, c.commit); err != nil {
 		return len(c.commit.Events), err
+	}
+	if len(marked) > 0 {
+		d.o.Contexts.Marked(marked)
 	}
 	if d.o.OwnWrites != nil {
 		d.o.OwnWrites.Delivered(c.news)
@@ -163,6 +175,9 @@ func (d *Detections) encode(ctx context.Context, news []transform.Detection, sig
 		for i, added := range d.o.Enrich(ctx, news) {
 			sights[i].Added = added
 		}
+	}
+	if d.o.Contexts != nil {
+		d.o.Contexts.Add(news, sights)
 	}
 	events := make([]transform.Event, len(news))
 	for i, detection := range news {

@@ -224,7 +224,13 @@ const offFor = time.Hour
 
 // isOff reports whether an error, which may be nil, means that an optional source is off.
 func (p *Poller) isOff(e *appliance.Error) bool {
-	return p.o.Optional && e != nil && (e.Status == http.StatusForbidden || e.Status == http.StatusNotFound)
+	return p.o.Optional && e != nil && isRefusal(e)
+}
+
+// isRefusal reports whether an answer means that the appliance does not have what was requested,
+// or does not show it to this key.
+func isRefusal(e *appliance.Error) bool {
+	return e.Status == http.StatusForbidden || e.Status == http.StatusNotFound
 }
 
 // record records the result of a poll, and logs what it changed: not every failure of a

@@ -54,6 +54,9 @@ type Enrichment struct {
 	Devices []byte // of the participants, a JSON array; nil if absent
 	Format  string // the display name of the detection's format; empty if absent
 	Link    string // to the detection's page at the appliance; empty if absent
+	Context []byte // what is known of the participants' devices, a JSON object; nil if absent
+	// ContextMark is what to remember of a version whose Context is not whole; nil if it is.
+	ContextMark []byte
 	// Failed lists the parts that could not be fetched, separated by commas.
 	Failed string
 }
@@ -103,6 +106,9 @@ func (c Encoder) Detection(d Detection, s Observation) (Event, error) {
 func (e Enrichment) append(dst []byte) (_ []byte, err error) {
 	if e.Devices != nil {
 		dst = append(append(dst, `,"devices":`...), e.Devices...)
+	}
+	if e.Context != nil {
+		dst = append(append(dst, `,"context":`...), e.Context...)
 	}
 	for _, part := range []struct{ open, text string }{{`,"format":`, e.Format}, {`,"link":`, e.Link}} {
 		if part.text == "" {

@@ -61,6 +61,7 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 		client:    next.client.Within(p.options.Pages), store: p.store, metrics: p.metrics.sources, log: p.options.Log,
 		ownWrites: next.ownWrites, reused: next.system.reused, replaced: next.system.replaced,
 	}
+	s.contexts = s.newContexts()
 	sources, err := s.sources()
 	if err != nil {
 		return nil, err

@@ -23,7 +23,25 @@ func followUpsOf(a configs.Appliance) []followUp {
 		interval := min(r.Every, configs.Duration(time.Minute))
 		all = append(all, followUp{poller.StreamLifecycle, interval, (*streams).lifecycle})
 	}
+	if a.Context.Devices {
+		// Polls that find nothing to do make no requests.
+		const interval = configs.Duration(5 * time.Second)
+		all = append(all, followUp{poller.StreamContext, interval, func(s *streams) poller.Source { return s.contexts }})
+	}
 	return all
+}
+
+// newContexts returns the contexts of an appliance, or nil if they are not configured.
+func (s *streams) newContexts() *poller.Contexts {
+	x := s.appliance.Context
+	if !x.Devices {
+		return nil
+	}
+	return poller.NewContexts(s.client.Aside(), s.store, poller.ContextOptions{
+		StreamOptions: s.options(poller.StreamContext, s.appliance.Detections.Start, s.appliance.Detections.PageSize),
+		Tags:          x.Tags, Groups: x.Groups, Software: x.Software,
+		Every: time.Duration(x.Every), Wait: time.Duration(x.Wait), ForgetAfter: time.Duration(s.appliance.Detections.ForgetAfter),
+	})
 }
 
 // followUps returns the sources of the parts. Their requests use a quarter of the rate limit, and

@@ -26,6 +26,7 @@ type streams struct {
 	store     *checkpoint.Store
 	metrics   *poller.Metrics
 	ownWrites *tickets.OwnWrites // nil if tickets are disabled
+	contexts  *poller.Contexts   // nil if they are disabled
 	reused    func(context.Context, poller.ReusedID) error
 	replaced  func(context.Context) (bool, error)
 	log       *slog.Logger
@@ -106,6 +107,7 @@ func (s *streams) detections() (poller.DetectionsOptions, error) {
 		ReconcileBack:  time.Duration(d.Reconcile.Back),
 		ForgetAfter:    time.Duration(d.ForgetAfter),
 		Enrich:         s.enrich(),
+		Contexts:       s.contexts,
 		Reused:         s.reused,
 	}
 	if s.ownWrites != nil {

@@ -19,9 +19,10 @@ import (
 const (
 	eventVariable   = "event"
 	changesVariable = "changes"
+	contextVariable = "context"
 )
 
-var dataVariables = []string{"detection", "audit", "record", changesVariable}
+var dataVariables = []string{"detection", "audit", "record", changesVariable, contextVariable}
 
 // attributes are the fields of the variable event.
 var attributes = []struct {
@@ -89,7 +90,7 @@ func newTypedEnvironment() (*cel.Env, *documentedTypes, error) {
 	for _, name := range dataVariables {
 		options = append(options, cel.Variable(name, dataTypes[name]))
 	}
-	for _, d := range []documented{detectionKind, participantKind, auditKind, recordKind, changesKind} {
+	for _, d := range []documented{detectionKind, participantKind, auditKind, recordKind, changesKind, contextKind, deviceKind} {
 		kind := types.NewObjectType(d.name)
 		index = append(index, cel.Overload("index_"+d.name, []*cel.Type{kind, cel.StringType}, cel.DynType))
 		in = append(in, cel.Overload("in_"+d.name, []*cel.Type{cel.StringType, kind}, cel.BoolType))

@@ -69,6 +69,14 @@ var (
 	recordKind = documented{name: "Record", noun: "a record", open: true, fields: []documentedField{
 		{"_id", types.StringType}, {"_index", types.StringType}, {"_type", types.StringType}, {"sort", anyList}, {"_source", openObject},
 	}}
+	contextKind = documented{name: "Context", noun: "the context of a detection", fields: []documentedField{
+		{"devices", types.NewListType(types.NewObjectType("Device"))},
+	}}
+	deviceKind = documented{name: "Device", noun: "a device", fields: []documentedField{
+		{"id", types.IntType}, {"name", types.StringType}, {"role", types.StringType}, {"ipaddr", types.StringType},
+		{"critical", types.BoolType}, {"on_watchlist", types.BoolType}, {"tags", textList}, {"groups", textList},
+		{"software", textList}, {"read", types.StringType},
+	}}
 	changesKind, changeKinds = changed()
 )
 
@@ -100,13 +108,13 @@ var eventKind = func() documented {
 
 // variableKinds are the kinds of the objects that the variables hold.
 var variableKinds = map[string]documented{
-	eventVariable: eventKind, "detection": detectionKind, "audit": auditKind, "record": recordKind, changesVariable: changesKind,
+	eventVariable: eventKind, "detection": detectionKind, "audit": auditKind, "record": recordKind, changesVariable: changesKind, contextVariable: contextKind,
 }
 
 // kinds are the kinds of objects by the names of their types.
 var kinds = func() map[string]documented {
 	byName := make(map[string]documented)
-	for _, d := range append([]documented{eventKind, detectionKind, participantKind, auditKind, recordKind, changesKind}, changeKinds...) {
+	for _, d := range append([]documented{eventKind, detectionKind, participantKind, auditKind, recordKind, changesKind, contextKind, deviceKind}, changeKinds...) {
 		byName[d.name] = d
 	}
 	return byName

@@ -4,8 +4,8 @@
 //	event.type.endsWith(".detection.created") && detection.risk_score >= 80
 //
 // The variables are event, with the attributes of the CloudEvent and its stream
-// and action; detection, audit or record, the appliance's object; and changes, of
-// an updated detection. Only the fields that the expression names are read from the
+// and action; detection, audit or record, the appliance's object; changes, of
+// an updated detection; and context, its devices. Only the fields that the expression names are read from the
 // event's bytes; one that is used as a list or an object is decoded completely.
 //
 // A missing field never matches: a comparison, a call or a negation of it is neither
@@ -40,6 +40,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
 
@@ -48,6 +49,7 @@ type Match struct {
 	expression string
 	source     *ast.SourceInfo
 	program    cel.Program
+	context    bool // it uses the context of detections
 }
 
 // Compile compiles an expression and checks it against the types of the documented
@@ -92,13 +94,30 @@ func compile(expression string) (*Match, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plan the expression: %w", err)
 	}
-	return &Match{expression: expression, source: planned.NativeRep().SourceInfo(), program: program}, nil
+	return &Match{
+		expression: expression, source: planned.NativeRep().SourceInfo(), program: program,
+		context: uses(checked.NativeRep().Expr(), contextVariable),
+	}, nil
+}
+
+// uses reports whether an expression uses a variable.
+func uses(e ast.Expr, variable string) (found bool) {
+	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+		found = found || e.Kind() == ast.IdentKind && e.AsIdent() == variable
+	}))
+	return found
 }
 
 // Matches reports whether an event matches. If the evaluation fails, because types do
 // not fit or it takes too long for this event, it returns true and the error, so that
 // no event is lost because of a faulty expression.
+//
+// An expression that uses the context of detections does not match a version of which another
+// event follows with the context: it is decided about that.
 func (m *Match) Matches(e transform.Event) (bool, error) {
+	if m.context && string(jsonscan.At(e.Data(), "context.pending")) == "true" {
+		return false, nil
+	}
 	value, _, err := m.program.Eval(&variables{event: &e})
 	switch value := value.(type) {
 	case types.Bool:

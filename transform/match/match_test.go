@@ -390,3 +390,28 @@ func BenchmarkCompile(b *testing.B) {
 		}
 	}
 }
+
+func TestAMatchOfAContextIsDecidedWhenTheContextIsKnown(t *testing.T) {
+	const critical = `context.devices.exists(d, d.critical)`
+	tests := []struct {
+		name, expression, context string
+		want                      bool
+	}{
+		{"a known context decides", critical, `{"devices":[{"critical":true}]}`, true},
+		{"a known context without such a device decides", critical, `{"devices":[{"critical":false}]}`, false},
+		{"a pending context does not decide", critical, `{"devices":[{"critical":true}],"pending":true}`, false},
+		{"its negation is not decided either", `!` + critical, `{"devices":[],"pending":true}`, false},
+		{"an expression without the context does not wait for it", `detection.risk_score >= 80`, `{"devices":[],"pending":true}`, true},
+		{"tags can be compared", `context.devices.exists(d, "crown jewels" in d.tags)`, `{"devices":[{"tags":["crown jewels"]}]}`, true},
+		{"an absent context has no devices", critical, `null`, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m := require.Value(Compile(test.expression))(t)
+			e := require.Value(transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.updated"},
+				[]byte(`{"detection":{"risk_score":85},"context":`+test.context+`}`)))(t)
+			matches := require.Value(m.Matches(e))(t)
+			require.Equal(t, matches, test.want)
+		})
+	}
+}
