@@ -43,8 +43,10 @@ type Appliance struct {
 	Audit            Audit      `yaml:"audit"`
 	// Records are the record queries, each a stream of its own. Absent: no records are
 	// read.
-	Records []RecordQuery `yaml:"records"`
-	Context Context       `yaml:"context"`
+	Records    []RecordQuery `yaml:"records"`
+	Context    Context       `yaml:"context"`
+	Rules      Rules         `yaml:"rules"`
+	BlindSpots BlindSpots    `yaml:"blind_spots"`
 }
 
 // OAuth configures OAuth 2.0 client credentials, which the cloud edition uses. Either all

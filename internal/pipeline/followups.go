@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ndrbridge/configs"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 )
 
@@ -28,6 +29,19 @@ func followUpsOf(a configs.Appliance) []followUp {
 		const interval = configs.Duration(5 * time.Second)
 		all = append(all, followUp{poller.StreamContext, interval, func(s *streams) poller.Source { return s.contexts }})
 	}
+	// add adds a part without options of its own.
+	add := func(enabled bool, stream string, interval configs.Duration, open func(*appliance.Client, poller.FollowUpStore, poller.StreamOptions) poller.Source) {
+		if enabled {
+			all = append(all, followUp{stream, interval, func(s *streams) poller.Source {
+				return open(s.client, s.store, s.options(stream, configs.Start{}, 0))
+			}})
+		}
+	}
+	add(a.Rules.Enabled, poller.StreamRules, a.Rules.Interval, poller.NewRules)
+	b := a.BlindSpots
+	add(b.ExclusionIntervals, poller.StreamIntervals, b.Interval, poller.NewExclusionIntervals)
+	add(b.Alerts, poller.StreamAlerts, b.Interval, poller.NewDisabledAlerts)
+	add(b.RecordIngest, poller.StreamIngest, b.Interval, poller.NewRecordIngest)
 	return all
 }
 
