@@ -57,11 +57,17 @@ type indexTemplate struct {
 	Meta    map[string]any `json:"_meta"`
 }
 
+// versionsQuery selects versions, and no follow-ups: their event.kind differs.
+type versionsQuery struct {
+	Term map[string]string `json:"term"`
+}
+
 // transform has the members of Elasticsearch's "Create a transform" that the file uses.
 type transform struct {
 	Description string `json:"description"`
 	Source      struct {
-		Index []string `json:"index"`
+		Index []string      `json:"index"`
+		Query versionsQuery `json:"query"`
 	} `json:"source"`
 	Dest struct {
 		Index string `json:"index"`
@@ -195,6 +201,7 @@ func TestTransformKeepsTheLatestVersionOfEachDetection(t *testing.T) {
 	for _, key := range x.Latest.UniqueKey {
 		assert.Equal(t, fields[key].Type, "keyword", key, "is mapped as")
 	}
+	assert.True(t, maps.Equal(x.Source.Query.Term, map[string]string{"event.kind": "alert"}), "it reads", x.Source.Query)
 	for _, at := range []string{x.Latest.Sort, x.Sync.Time.Field} {
 		assert.Equal(t, fields[at].Type, "date", at, "is mapped as")
 	}
@@ -211,8 +218,9 @@ func TestQueryForTheLatestHasTheKeyAndTheOrderOfTheTransform(t *testing.T) {
 	var x transform
 	read(t, "elasticsearch/transform.json", &x)
 	var query struct {
-		Size int `json:"size"`
-		Aggs struct {
+		Size  int           `json:"size"`
+		Query versionsQuery `json:"query"`
+		Aggs  struct {
 			Detections struct {
 				Composite struct {
 					Size    int `json:"size"`
@@ -241,6 +249,7 @@ func TestQueryForTheLatestHasTheKeyAndTheOrderOfTheTransform(t *testing.T) {
 		}
 	}
 	top := query.Aggs.Detections.Aggs.Latest.TopHits
+	assert.True(t, maps.Equal(query.Query.Term, x.Source.Query.Term), "it reads", query.Query)
 	assert.True(t, slices.Equal(key, x.Latest.UniqueKey) && len(top.Sort) == 1 && top.Sort[0][x.Latest.Sort] == "desc" && top.Size == 1, key, top.Sort, x.Latest.UniqueKey, x.Latest.Sort)
 }
 

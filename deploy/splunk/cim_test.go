@@ -186,6 +186,8 @@ var want = map[string]struct {
 	"detection-created": {"Alerts, Intrusion Detection", fields{"src": {"192.0.2.14"}, "src_ip": {"192.0.2.14"}, "dest": {"198.51.100.9"}, "dest_host": {"db1.corp.example"},
 		"severity": {"medium"}, "signature": {"Scan of Ports on the Database Server"}, "signature_id": {"port_scan"}, "category": {"sec.recon", "sec.attack"},
 		"id": {"25769804201"}, "event_id": {"25769804201-1773480412000"}, "event_type": {"io.ndrbridge.detection.created"}, "dvc": {"hq"}, "user": {"unknown"}, "mitre_technique_id": {"T1046"}}},
+	"fixture detection.updated":    {"Alerts, Intrusion Detection", nil},
+	"fixture detection.hidden":     {"", fields{"event_type": {"io.ndrbridge.detection.hidden"}, "id": {"25769804127"}, "severity": {"high"}}},
 	"detection-critical":           {"Alerts, Intrusion Detection", fields{"severity": {"critical"}}},
 	"detection-performance":        {"", fields{"severity": {"unknown"}}},
 	"detection-with-score-0":       {"Alerts, Intrusion Detection", fields{"severity": {"unknown"}}},

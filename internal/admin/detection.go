@@ -11,7 +11,7 @@ type Detection struct {
 	ID        int64  `json:"id"`        // the detection's id
 	// The version that was last seen at the appliance; absent if nothing is remembered.
 	Seen     *SeenDetection     `json:"seen,omitempty"`
-	Versions []DetectionVersion `json:"versions"` // the versions, newest first
+	Versions []DetectionVersion `json:"versions"` // the versions and follow-ups, newest first
 	// When the oldest event that was looked at was recorded; absent if the journal is empty.
 	SearchedSince time.Time `json:"searched_since,omitzero"`
 	WholeJournal  bool      `json:"whole_journal"` // whether the whole journal was searched
@@ -41,7 +41,7 @@ type SeenDetection struct {
 	Failed bool            `json:"failed,omitempty"` // whether it could not be made into an event
 }
 
-// DetectionVersion is a version of a detection.
+// DetectionVersion is a version of a detection, or a follow-up.
 type DetectionVersion struct {
 	Seq   uint64          `json:"seq"`   // the number of its event in the journal
 	Event json.RawMessage `json:"event"` // its event

@@ -70,6 +70,9 @@ func (l *Ledger) Receive(sink string, events ...transform.Event) {
 	for _, e := range events {
 		l.events[sink]++
 		l.ids[sink][identity{e.Source, e.ID}] = struct{}{}
+		if e.IsFollowUp() {
+			continue // its detection is as it is remembered
+		}
 		d := delivery{id: e.ID}
 		for _, value := range jsonscan.Members(e.Data()) {
 			d.object = sha256.Sum256(value) // the first member is the appliance's object

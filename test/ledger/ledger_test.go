@@ -20,7 +20,7 @@ func version(id, modTime int64, content string) ledger.Version {
 func event(t *testing.T, id string, v ledger.Version) transform.Event {
 	t.Helper()
 	e, err := transform.New(transform.Attributes{
-		ID: id, Source: "ndrbridge://hq/detections", Type: "t", Subject: fmt.Sprint(v.ID),
+		ID: id, Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.updated", Subject: fmt.Sprint(v.ID),
 	}, []byte(`{"detection":`+v.Object+`}`))
 	require.NoError(t, err)
 	return e

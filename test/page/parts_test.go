@@ -111,6 +111,20 @@ func TestTroubledPartsComeFirstAndAreLinked(t *testing.T) {
 			assert.Equal(t, eval[string](p, expression), want, changes)
 		}
 	})
+	p.run("a follow-up says what was learned", func(t *testing.T) {
+		for _, test := range []struct{ kind, member, want string }{
+			{"hidden", "visibility: {explanation: 'hidden by rule 12', rules: [{id: 12, description: 'Nightly copy', author: 'ada'}, null]}",
+				"Scan: hidden · hidden by rule 12 · rule 12 · Nightly copy · ada · rule none"},
+			{"noted", "note: {text: 'Isolate <it>.', author: 'ada'}", "Scan: noted · ada · Isolate <it>."},
+			{"context", "context: {devices: [{id: 1, name: 'db1', critical: true, on_watchlist: false}, {id: 2}]}", "Scan: context · db1 · critical · device 2"},
+			{"evidence", "evidence: {total: 7, records: [{}]}", "Scan: evidence · 1 of 7 records"},
+			{"evidence", "evidence: {records: 'x'}", "Scan: evidence · 0 of none records"},
+			{"updated", "context: {devices: [{id: 1}]}", "Scan: updated"},
+		} {
+			expression := "import('/page/describe.js').then((d) => d.describe({type: 'io.ndrbridge.detection." + test.kind + "', data: {detection: {title: 'Scan'}, " + test.member + "}})).then((e) => `${e.title}: ${e.detail}`)"
+			assert.Equal(t, eval[string](p, expression), test.want, test.member)
+		}
+	})
 	p.run("the banner names the most severe trouble first", func(t *testing.T) {
 		sinks := "[{name: 'a', dead_letters: 1}, {name: 'b', over_lag: true}, {name: 'c', state: 'retrying', error: 'x'}, {name: 'd', state: 'halted', error: 'x'}]"
 		expression := "import('/page/verdict.js').then((v) => v.verdict({sinks: " + sinks + ", appliances: [], state: {journal: {}}})).then(({title, lines}) => [title, ...lines.map((l) => l.target[1])].join(' '))"

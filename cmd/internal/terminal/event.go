@@ -11,8 +11,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// Summary describes an event for a person: the title of a detection and what changed, the
-// action of an audit log entry, or the ticket or the reason of an event of the bridge
+// Summary describes an event for a person: the title of a detection and what changed or what a
+// follow-up says, the action of an audit log entry, or the ticket or the reason of an event of the bridge
 // itself. It may contain control characters; see Printable.
 func Summary(e transform.Event) string {
 	var data struct {
@@ -24,6 +24,8 @@ func Summary(e transform.Event) string {
 		Appliance struct{ Reason string }
 		Skipped   struct{ Sink, Reason string }
 		Sink      struct{ Name, Reason string }
+		Rule      struct{ Description string }
+		Blindspot struct{ Name string }
 		Ticket    struct {
 			TicketID        string `json:"ticket_id"`
 			Message, Reason string
@@ -33,6 +35,9 @@ func Summary(e transform.Event) string {
 	_ = json.Unmarshal(e.Data(), &data)
 	switch e.Stream() {
 	case transform.StreamDetections:
+		if e.IsFollowUp() {
+			return join(": ", data.Detection.Title, e.FollowUpSummary())
+		}
 		if len(data.Changes) == 0 {
 			return data.Detection.Title
 		}
@@ -42,7 +47,7 @@ func Summary(e transform.Event) string {
 		return auditAction(data.Audit.Body)
 	default:
 		return join(": ", data.Skipped.Sink+data.Sink.Name+data.Ticket.TicketID+data.Ticket.Message,
-			data.Gap.Explanation+data.Appliance.Reason+data.Skipped.Reason+data.Sink.Reason+data.Ticket.Reason)
+			data.Gap.Explanation+data.Appliance.Reason+data.Skipped.Reason+data.Sink.Reason+data.Ticket.Reason+data.Rule.Description+data.Blindspot.Name)
 	}
 }
 

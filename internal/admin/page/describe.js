@@ -26,7 +26,7 @@ function short(value) {
   return text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
 }
 
-const join = (parts) => parts.filter((p) => p !== undefined && p !== null && p !== "").join(" · ");
+const join = (parts) => parts.filter((p) => p !== undefined && p !== null && p !== "" && p !== false).join(" · ");
 
 function detection(event, { detection: d, changes }) {
   const risk = typeof d.risk_score === "number" ? `risk ${d.risk_score}` : "";
@@ -34,7 +34,27 @@ function detection(event, { detection: d, changes }) {
     const found = Array.isArray(d.participants) ? d.participants.find((p) => p?.role === role) : null;
     return found?.hostname || found?.object_value;
   };
-  return { title: d.title || d.type, detail: join([action(event), risk, between(who("offender"), who("victim")), ...changed(changes)]) };
+  return { title: d.title || d.type, detail: join([action(event), risk, between(who("offender"), who("victim")), ...changed(changes), said(event)]) };
+}
+
+// isFollowUp reports whether an event is about a detection, but not one of its versions.
+export const isFollowUp = (event) => Boolean(event.data?.detection) && !["created", "updated"].includes(action(event));
+
+// said returns what a follow-up says; "" for other events.
+export function said(event) {
+  if (!isFollowUp(event)) return "";
+  const { visibility, note, context, evidence } = event.data;
+  const list = (value) => (Array.isArray(value) ? value : []);
+  return join(
+    [
+      visibility?.explanation,
+      ...list(visibility?.rules).map((rule) => join([`rule ${plain(rule?.id)}`, rule?.description, rule?.author])),
+      note?.author,
+      note?.text,
+      ...list(context?.devices).map((d) => join([d?.name ?? `device ${plain(d?.id)}`, d?.critical && "critical", d?.on_watchlist && "on the watchlist"])),
+      evidence && `${list(evidence.records).length} of ${plain(evidence.total)} records`,
+    ].map(short),
+  );
 }
 
 function* changed(changes) {
@@ -70,7 +90,7 @@ const between = (from, to) => [from, to].filter(Boolean).map((end) => short(end.
 // own summarises one of the bridge's own events by the first object in its data.
 function own(event, data) {
   const body = Object.values(data).find((v) => v && typeof v === "object") ?? {};
-  return { title: event.type.split(".").slice(-2).join(" "), detail: join([body.name, body.reason, body.explanation, body.ticket_id].map(short)) };
+  return { title: event.type.split(".").slice(-2).join(" "), detail: join([body.name, body.reason, body.explanation, body.ticket_id, body.description].map(short)) };
 }
 
 export const action = (event) => event.type.split(".").at(-1);

@@ -1,7 +1,7 @@
 // The page of one detection: its versions, their deliveries, and its ticket.
 
 import { inWords, pathOf, text } from "./api.js";
-import { action, changesOf, describe, plain } from "./describe.js";
+import { action, changesOf, describe, isFollowUp, plain, said } from "./describe.js";
 import { openJSON } from "./dialogs.js";
 import { label, make, part, sync, writeOrHide, time, write } from "./elements.js";
 import * as format from "./format.js";
@@ -50,7 +50,7 @@ async function load(detection) {
 // show shows what the bridge knows. events are the texts of the versions' events.
 function show(found, events) {
   const versions = found.versions.map((version, i) => ({ ...version, text: events[i], first: i === found.versions.length - 1 }));
-  const newest = versions[0]?.event;
+  const newest = (versions.find((v) => !isFollowUp(v.event)) ?? versions[0])?.event;
   const fields = newest?.data?.detection ?? found.seen?.fields ?? {};
   const described = newest ? describe(newest) : { title: plain(fields.title ?? fields.type ?? ""), severity: "" };
   showSummary(found, fields, described, newest);
@@ -138,7 +138,7 @@ function fillVersion(card, { event, journalled, sinks, first }) {
   time(part(card, "time"), event.time ?? event.recordedtime, format.toSecond);
   write(part(card, "action"), action(event) + (event.causedby === "writeback" ? ", written by the bridge" : ""));
   const changes = changesOf(event.data?.changes);
-  const none = first ? "" : "No tracked field changed.";
+  const none = isFollowUp(event) ? said(event) : first ? "" : "No tracked field changed.";
   writeOrHide(part(card, "detail"), [changes.length === 0 && none, !journalled && "No longer in the journal, only in dead letters."].filter(Boolean).join(" "));
   showPairs(part(card, "changes"), changes.map(({ field, change }) => [field, change]));
   sync(part(card, "sinks"), sinks, { key: (s) => s.sink, create: () => make("delivery-row"), fill: fillDelivery });

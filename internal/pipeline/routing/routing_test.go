@@ -106,7 +106,7 @@ func TestRun(t *testing.T) {
 		{"the number of events", created + "  output: {lake: {events: 1}, pager: {events: 0}}"},
 		{"nothing that is sent", created + "  output: {pager: {json: [], lines: []}}"},
 		{"events in a file", "  events: [{file: events.jsonl}]\n  sinks: [lake, siem, batched]\n  output: {lake: {events: 2, json: [{id: '1'}, {id: '2', data: {}}]}}"},
-		{"an event in YAML", "  events: [{event: {id: a, source: 'ndrbridge://lab/detections', type: x.y, time: 2026-03-14T09:18:18Z, data: {detection: {risk_score: 99}}}}]\n  sinks: [lake, pager, siem, tickets, batched]\n  output: {lake: {json: {time: '2026-03-14T09:18:18Z'}}}"},
+		{"an event in YAML", "  events: [{event: {id: a, source: 'ndrbridge://lab/detections', type: x.updated, time: 2026-03-14T09:18:18Z, data: {detection: {risk_score: 99}}}}]\n  sinks: [lake, pager, siem, tickets, batched]\n  output: {lake: {json: {time: '2026-03-14T09:18:18Z'}}}"},
 		{"batches", "  events: [{fixture: heartbeat}, {fixture: heartbeat}, {fixture: heartbeat}]\n  output: {batched: {events: 3, json: [[{}, {}], [{}]]}}"},
 		{"the source of an event", "  events: [{fixture: record.stored, query: dns, appliance: branch, attributes: {redelivered: true}}]\n  output: {lake: {json: {source: 'ndrbridge://branch/records/dns', type: io.ndrbridge.record.stored, redelivered: true}}}"},
 		{"all lines", "  events: [{fixture: heartbeat}]\n  output: {siem: {lines: ['" + heartbeat + "']}}"},
