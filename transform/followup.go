@@ -81,6 +81,12 @@ func (e Event) IsFollowUp() bool {
 	return action != "created" && action != "updated"
 }
 
+// MayOpen reports whether an event may open an incident or a ticket of its detection: a version, or
+// the context that follows one. A match that uses the context may select that instead of the version.
+func (e Event) MayOpen() bool {
+	return e.Stream() == StreamDetections && (!e.IsFollowUp() || e.Action() == "context")
+}
+
 // maxSummary bounds a FollowUpSummary, in bytes.
 const maxSummary = 1000
 
@@ -93,7 +99,6 @@ func (e Event) FollowUpSummary() string {
 	var data struct {
 		Visibility struct{ Explanation string }
 		Note       struct{ Text, Author string }
-		Context    struct{ Devices []contextDevice }
 		Evidence   struct {
 			Total   json.Number
 			Records []json.RawMessage
@@ -110,11 +115,7 @@ func (e Event) FollowUpSummary() string {
 	case "noted":
 		text = joined(": ", joined(" by ", "noted", data.Note.Author), data.Note.Text)
 	case "context":
-		var devices []string
-		for _, d := range data.Context.Devices {
-			devices = append(devices, d.String())
-		}
-		text = joined(": ", "context", strings.Join(devices, "; "))
+		text = joined(": ", "context", e.ContextSummary())
 	case "evidence":
 		shown, total := strconv.Itoa(len(data.Evidence.Records)), data.Evidence.Total.String()
 		if total == shown {
@@ -127,10 +128,28 @@ func (e Event) FollowUpSummary() string {
 	default:
 		text = action
 	}
-	if len(text) > maxSummary {
-		text = strings.ToValidUTF8(text[:maxSummary], "") + "…"
+	return bounded(text)
+}
+
+func bounded(summary string) string {
+	if len(summary) > maxSummary {
+		return strings.ToValidUTF8(summary[:maxSummary], "") + "…"
 	}
-	return text
+	return summary
+}
+
+// ContextSummary returns the devices in the context of an event, and why they matter, in a text like
+// that of FollowUpSummary; "" if it has none.
+func (e Event) ContextSummary() string {
+	var data struct {
+		Context struct{ Devices []contextDevice }
+	}
+	_ = json.Unmarshal(e.Data(), &data)
+	var devices []string
+	for _, d := range data.Context.Devices {
+		devices = append(devices, d.String())
+	}
+	return bounded(strings.Join(devices, "; "))
 }
 
 // contextDevice is a device in a context.
@@ -139,7 +158,7 @@ type contextDevice struct {
 	Name, Ipaddr string
 	Critical     bool
 	OnWatchlist  bool `json:"on_watchlist"`
-	Tags         []string
+	Tags, Groups []string
 }
 
 // String returns the device's name, and in brackets why it matters.
@@ -152,7 +171,7 @@ func (d contextDevice) String() string {
 		marks = append(marks, "on the watchlist")
 	}
 	name := cmp.Or(d.Name, d.Ipaddr, "device "+d.ID.String())
-	if marks = append(marks, d.Tags...); len(marks) > 0 {
+	if marks = slices.Concat(marks, d.Tags, d.Groups); len(marks) > 0 {
 		name += " (" + strings.Join(marks, ", ") + ")"
 	}
 	return name

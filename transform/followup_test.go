@@ -21,8 +21,8 @@ func TestAFollowUpHasASummary(t *testing.T) {
 		{"noted, with the text redacted", "noted", "note", `{"author":"ada"}`, "noted by ada"},
 		{"a long note", "noted", "note", `{"text":"` + strings.Repeat("é", 1000) + `"}`, "noted: " + strings.Repeat("é", 496) + "…"},
 		{"the context of devices", "context", "context",
-			`{"devices":[{"id":9007199254740993},{"id":2,"name":"files-3","critical":true,"on_watchlist":true,"tags":["Finance"]},{"id":3,"ipaddr":"192.0.2.3","tags":[]}]}`,
-			"context: device 9007199254740993; files-3 (critical, on the watchlist, Finance); 192.0.2.3"},
+			`{"devices":[{"id":9007199254740993},{"id":2,"name":"files-3","critical":true,"on_watchlist":true,"tags":["Finance"],"groups":["HQ"]},{"id":3,"ipaddr":"192.0.2.3","tags":[]}]}`,
+			"context: device 9007199254740993; files-3 (critical, on the watchlist, Finance, HQ); 192.0.2.3"},
 		{"the context of no device", "context", "context", `{"devices":null}`, "context"},
 		{"some of the evidence", "evidence", "evidence", `{"total":2417,"records":[{},{}]}`, "evidence: 2 of 2417 records"},
 		{"all of the evidence", "evidence", "evidence", `{"total":2,"records":[{},{}]}`, "evidence: 2 records"},
@@ -40,4 +40,5 @@ func TestAFollowUpHasASummary(t *testing.T) {
 	d := require.Value(transform.ParseDetection([]byte(`{"id":7,"mod_time":1773480412000}`), false))(t)
 	version := require.Value(transform.Encoder{Appliance: "hq"}.Detection(d, transform.Observation{}))(t)
 	assert.Equal(t, version.FollowUpSummary(), "", "of a version")
+	assert.Equal(t, version.ContextSummary(), "", "of a version without a context")
 }

@@ -55,6 +55,8 @@ func TestACardSummarizesADetection(t *testing.T) {
 		{"six of many", `, "categories": ["a", "b", "c", "d", "e", "f", "g"]`, transform.Observation{}, "Categories", "a, b, c, d, e and 2 more"},
 		{"from when to when", `, "start_time": 1773480000000, "end_time": 1773480060000`, transform.Observation{}, "Time", "2026-03-14 09:20:00 UTC to 2026-03-14 09:21:00 UTC"},
 		{"since when", `, "start_time": 1773480000000.5`, transform.Observation{}, "Time", "2026-03-14 09:20:00 UTC"},
+		{"its devices by their context", people, transform.Observation{Added: transform.Enrichment{Context: []byte(`{"devices":[{"id":5,"name":"Printer","on_watchlist":true}]}`)}},
+			"Devices", "Printer (on the watchlist)"},
 		{"what changed", `, "status": "closed", "risk_score": 70`, transform.Observation{Before: []byte(`{"risk_score":61,"assignee":"ana"}`)},
 			"Changed", "status closed, assignee removed, risk score from 61 to 70"},
 		{"that nothing changed that anybody tracks", ``, transform.Observation{Before: []byte(`{}`)}, "Changed", ""},
@@ -76,13 +78,13 @@ func TestACardShowsAFollowUp(t *testing.T) {
 		{"a long note", "noted", "note", `{"text":"` + strings.Repeat("é", 600) + `","author":"<!channel>"}`,
 			"Note: A", "Noted by: <!channel>; Text: " + strings.Repeat("é", 499) + "…"},
 		{"a note without an author", "noted", "note", `{"text":"Isolate it."}`, "Note: A", "Text: Isolate it."},
-		{"context", "context", "context", `{"devices":[{"id":1,"name":"db1","critical":true},{"id":2}]}`, "Context: A", "Devices: db1 (critical); device 2"},
+		{"context", "context", "context", `{"devices":[{"id":1,"name":"db1","critical":true},{"id":2}]}`, "Critical 95: A", "Devices: db1 (critical); device 2"},
 		{"evidence, of which three are shown", "evidence", "evidence", `{"total":7,"records":[{"_type":"~http","_source":{"clientAddr":{"type":"ipaddr4","value":"192.0.2.1"},"host":"h","statusCode":404}},` +
 			`{"_type":"~flow","_source":{"senderAddr":"192.0.2.1","receiverAddr":"192.0.2.2"}},{"_type":"custom"},{"_type":"~dns"}]}`,
 			"Evidence: A", "Records: 4 of 7 records; Record 1: http 192.0.2.1 h 404; Record 2: flow 192.0.2.1 → 192.0.2.2; Record 3: custom"},
 		{"related detections", "evidence", "related", `[{"id":8,"title":"B"},{"id":9}]`, "Evidence: A", "Records: 0 records; Related: 8 B, 9"},
 		{"a value of another type", "hidden", "visibility", `[7]`, "No longer shown: A", ""},
-		{"a kind of a later release", "moved", "to", `"hq"`, "A", "What: moved"},
+		{"a kind of a later release", "moved", "to", `"hq"`, "Critical 95: A", "What: moved"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := require.Value(encoder.FollowUp(transform.FollowUp{

@@ -133,6 +133,7 @@ func (c *Card) detection(e transform.Event) {
 	if all := append(offenders, victims...); len(all) > 0 {
 		c.Where = all[0].short()
 	}
+	c.fact("Devices", e.ContextSummary())
 	c.fact("Changed", changed(data))
 	c.fact("Status", joined(", ", d.Status, d.Resolution))
 	c.fact("Ticket", string(d.TicketID))

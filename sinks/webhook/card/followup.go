@@ -8,10 +8,11 @@ import (
 	"ndrbridge/transform"
 )
 
-// followUpTitles precede the detection's title, by the action of the event.
+// followUpTitles precede the detection's title, by the action of the event. A context has the title
+// and the score of a version, because it may be shown instead of one.
 var followUpTitles = map[string]string{
 	"hidden": "No longer shown: ", "gone": "No longer shown: ", "shown": "Shown again: ",
-	"noted": "Note: ", "context": "Context: ", "evidence": "Evidence: ",
+	"noted": "Note: ", "evidence": "Evidence: ",
 }
 
 const (
@@ -22,7 +23,7 @@ const (
 )
 
 // followUp fills in the facts of an event that follows a detection's versions. The card has the
-// detection's title already. It has no score, because its severity has not changed.
+// detection's title and score already.
 func (c *Card) followUp(e transform.Event) {
 	var data struct {
 		Visibility struct {
@@ -47,7 +48,9 @@ func (c *Card) followUp(e transform.Event) {
 		} `json:"related"`
 	}
 	unpack(e.Data(), &data)
-	c.Title, c.Score = followUpTitles[e.Action()]+c.Title, ""
+	if prefix, found := followUpTitles[e.Action()]; found {
+		c.Title, c.Score = prefix+c.Title, ""
+	}
 	summary := e.FollowUpSummary()
 	_, rest, _ := strings.Cut(summary, ": ")
 	switch e.Action() {
@@ -67,7 +70,7 @@ func (c *Card) followUp(e transform.Event) {
 			c.fact("Text", Fit(string(data.Note.Text), maxNote, Plain))
 		}
 	case "context":
-		c.fact("Devices", rest)
+		c.fact("Devices", e.ContextSummary())
 	case "evidence":
 		c.fact("Records", rest)
 		for i, record := range data.Evidence.Records[:min(len(data.Evidence.Records), fewRecords)] {

@@ -49,8 +49,8 @@ func Spec() webhook.PresetSpec {
 //     triggers until someone takes up the detection, is acknowledged when the
 //     detection is acknowledged or in progress, and resolves when it is closed. It
 //     also resolves when the appliance no longer shows the detection, and triggers again
-//     when the appliance shows it again, unless it is closed. Other follow-ups are change
-//     events.
+//     when the appliance shows it again, unless it is closed. A context counts as a version;
+//     other follow-ups are change events.
 //   - An event of the bridge that needs a person's attention is an alert: lost data,
 //     or an appliance that cannot be polled, which resolves when polling works again. A
 //     changed tuning rule is a change event.
@@ -117,7 +117,7 @@ func actionOf(e transform.Event, c card.Card) string {
 			return "resolve"
 		case action == "shown" && c.Status != "closed":
 			return "trigger"
-		case e.IsFollowUp() && action != "shown":
+		case !e.MayOpen() && action != "shown":
 			return ""
 		}
 		switch c.Status {

@@ -84,6 +84,7 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 	for _, kind := range presettest.Events(t) {
 		byName[kind.Name] = kind.Event
 	}
+	byName["context of a closed detection"] = require.Value(fixture.Event(fixture.Spec{Name: "detection.context", Appliance: "hq", Set: map[string]any{"status": "closed"}}))(t)
 	byName["shown again, closed"] = require.Value(fixture.Event(fixture.Spec{Name: "detection.shown", Appliance: "hq", Set: map[string]any{"status": "closed"}}))(t)
 	const scan, unreachable = "hq/detections/25769804201", "hq/events/unreachable"
 	p := newPager()
@@ -97,6 +98,8 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 		{"detection-noted", scan, "resolve"},
 		{"detection-shown", scan, "trigger"},
 		{"detection-gone", scan, "resolve"},
+		{"detection-context", scan, "trigger"},
+		{"context of a closed detection", "hq/detections/25769804127", "resolve"},
 		{"shown again, closed", "hq/detections/25769804127", "resolve"},
 		{"blindspot-opened", "hq/events/blindspot/exclusion_interval/7", "trigger"},
 		{"blindspot-closed", "hq/events/blindspot/exclusion_interval/7", "resolve"},
@@ -111,7 +114,7 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 		}
 	}
 	for _, quiet := range []string{
-		"audit", "record", "heartbeat", "detection-noted", "detection-context", "detection-evidence", "rule-created", "rule-updated", "rules-removed",
+		"audit", "record", "heartbeat", "detection-noted", "detection-evidence", "rule-created", "rule-updated", "rules-removed",
 	} {
 		before := p.changes
 		require.NoError(t, presettest.Send(t, s.URL, presettest.Open(t, at, s.URL), byName[quiet]))

@@ -56,8 +56,8 @@ type Options struct {
 
 // preset opens a ticket for a detection that has none: neither at its appliance, nor in
 // the sink's memory, nor in the ticket system, which is queried first. Later versions
-// of the detection, versions that only show the bridge's own writes, follow-ups, and events
-// of other kinds are delivered without a request. A test event opens a ticket of its own, which is
+// of the detection, versions that only show the bridge's own writes, follow-ups except contexts,
+// and events of other kinds are delivered without a request. A test event opens a ticket of its own, which is
 // neither remembered nor linked.
 //
 // An attempt is stored before the ticket is opened, and the ticket before the detection
@@ -125,10 +125,10 @@ func leading(events []transform.Event, done func(i int) bool) int {
 }
 
 // opensNoTicket reports whether an event opens no ticket regardless of the memory: it
-// has no detection and is no test, it is no version of one, its detection has a ticket, or it only
-// shows the bridge's own writes.
+// is neither a test nor one that may open a ticket, its detection has a ticket, or it only shows the
+// bridge's own writes.
 func opensNoTicket(e transform.Event) bool {
-	return webhook.DetectionKey(e) == "" && !e.IsTest() || e.IsFollowUp() || e.CausedBy == transform.CausedByWriteback || ticketOf(e) != ""
+	return !e.MayOpen() && !e.IsTest() || e.CausedBy == transform.CausedByWriteback || ticketOf(e) != ""
 }
 
 // ticketOf returns the ticket id of a detection at its appliance, or "".

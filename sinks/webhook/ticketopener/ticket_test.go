@@ -142,7 +142,7 @@ func TestEventsThatOpenNoTicket(t *testing.T) {
 	first := version(t, 7, 0, "new")
 	cases := []presettest.Named{}
 	for _, kind := range presettest.Events(t) {
-		if e := kind.Event; e.IsFollowUp() || e.Stream() != transform.StreamDetections && !e.IsTest() {
+		if !kind.Event.MayOpen() && !kind.Event.IsTest() {
 			cases = append(cases, kind)
 		}
 	}
