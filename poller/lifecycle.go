@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -238,12 +239,12 @@ type following struct {
 	open       int     // those of detections that were not reported as missing
 	known      int     // the known detections, closed or not
 	lowest     int64   // the lowest mod_time of these
-	newest     []int64 // the highest, ascending
+	closed     []int64 // the highest of the closed ones, ascending
 	witness    bool    // the walk has shown a known detection
 }
 
-// maxWitnesses is how many of the newest known detections a walk shows, even if they are closed:
-// an appliance that shows none of the open ones may show these.
+// maxWitnesses is how many of the newest closed detections a walk shows: an appliance that shows
+// none of the open ones may show these.
 const maxWitnesses = 16
 
 // follow collects the known detections that are not closed.
@@ -272,8 +273,14 @@ func (l *Lifecycle) follow(ctx context.Context) (*following, error) {
 			if err != nil {
 				return nil, err
 			}
-			f.knows(k.modTime)
-			if len(k.tracked) == 0 || transform.IsClosed(k.tracked) {
+			if f.known++; f.known == 1 || k.modTime < f.lowest {
+				f.lowest = k.modTime
+			}
+			if len(k.tracked) == 0 {
+				continue
+			}
+			if transform.IsClosed(k.tracked) {
+				f.close(k.modTime)
 				continue
 			}
 			d := &followed{version: k.version(), created: k.created}
@@ -298,23 +305,20 @@ func (l *Lifecycle) follow(ctx context.Context) (*following, error) {
 	}
 }
 
-// knows counts a known detection.
-func (f *following) knows(modTime int64) {
-	if f.known++; f.known == 1 || modTime < f.lowest {
-		f.lowest = modTime
-	}
-	at, _ := slices.BinarySearch(f.newest, modTime)
-	if at == 0 && len(f.newest) == maxWitnesses {
-		return
-	}
-	f.newest = slices.Insert(f.newest, at, modTime)
-	f.newest = f.newest[max(0, len(f.newest)-maxWitnesses):]
+// close adds a closed detection.
+func (f *following) close(modTime int64) {
+	at, _ := slices.BinarySearch(f.closed, modTime)
+	f.closed = slices.Insert(f.closed, at, modTime)
+	f.closed = f.closed[max(0, len(f.closed)-maxWitnesses):]
 }
 
 // walk marks the detections that the appliance shows. It ends with what had changed when it
 // began, because an appliance may change as fast as it is read.
 func (l *Lifecycle) walk(ctx context.Context, f *following, position detectionsPosition) error {
-	from, until := f.newest[0], position.ModTime
+	from, until := int64(math.MaxInt64), position.ModTime
+	if len(f.closed) > 0 {
+		from = f.closed[0]
+	}
 	for _, d := range f.detections {
 		from, until = min(from, d.ModTime), max(until, d.ModTime)
 	}

@@ -652,6 +652,16 @@ func TestMostAtOnceAreReportedIfAnotherLookMissesThemToo(t *testing.T) {
 		again(w, time.Minute)
 		assert.EqualSlices(t, named(w.followUps(), ids...), []string{"gone a: no longer shown: the appliance has no detection with this id"})
 	})
+	t.Run("but not those that only this one misses", func(t *testing.T) {
+		w, ids := begin(t, 20, 1)
+		w.standin.Hide(ids[:12]...)
+		w.mustLook()
+		w.standin.Hide(ids[12:15]...)
+		again(w, time.Minute)
+		assert.Equal(t, len(w.followUps()), 12, "reported")
+		w.mustLook()
+		assert.Equal(t, len(w.followUps()), 15, "reported in the end")
+	})
 	t.Run("also in another process", func(t *testing.T) {
 		w, ids := begin(t, 12, 1)
 		w.standin.Hide(ids...)
@@ -682,6 +692,29 @@ func TestMostAtOnceAreReportedIfAnotherLookMissesThemToo(t *testing.T) {
 		again(w, time.Minute)
 		assert.Equal(t, len(w.followUps()), 2, "reported")
 	})
+}
+
+func TestAReportIsRememberedAsLongAsTheDetection(t *testing.T) {
+	w := newLifecycleWorld(t, t.TempDir())
+	w.options.ForgetAfter = 30 * 24 * time.Hour
+	w.restart()
+	for range 150 { // commits forget fewer at once
+		w.add("a")
+	}
+	w.update("closed", w.add("b"))
+	w.read()
+	w.rule(`"detection_type":"a"`)
+	w.mustLook()
+	w.mustLook()
+	require.Equal(t, len(w.followUps()), 150, "reported")
+	w.pass(w.options.ForgetAfter)
+	w.add("b")
+	w.read()
+	for range 5 {
+		w.mustLook()
+	}
+	assert.Equal(t, len(w.followUps()), 150, "reported in the end")
+	w.checkIDs()
 }
 
 // errCrashed is the error of a process that does not go on.
