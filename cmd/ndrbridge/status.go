@@ -200,10 +200,18 @@ func streamsTable(status admin.Status, now time.Time) *terminal.Table {
 				lag = terminal.Seconds(*s.LagSeconds)
 			}
 			t.Add(a.Name, s.Stream, terminal.Ago(s.LastSuccess, now), terminal.Ago(s.Position, clock), lag, terminal.Rate(s.EventsPerSecond, status.Running),
-				countCell(s.Failures, terminal.Red), countCell(s.DeadLetters, terminal.Yellow), cmp.Or(s.Cause, backlogText(s.Backlog)))
+				countCell(s.Failures, terminal.Red), countCell(s.DeadLetters, terminal.Yellow), noteOf(s))
 		}
 	}
 	return t
+}
+
+// noteOf returns what else there is to say about a stream.
+func noteOf(s admin.StreamStatus) string {
+	if s.Off {
+		return "off: " + s.Cause
+	}
+	return cmp.Or(s.Cause, backlogText(s.Backlog))
 }
 
 func backlogText(b *admin.Backlog) string {
@@ -306,7 +314,10 @@ func advice(s admin.Status) []string {
 			add("a different appliance seems to answer under the name %[1]s (%[2]s): give it another name in the configuration, or delete the state of the old one with ndrbridge state forget --appliance %[1]s; if it is the same appliance: ndrbridge state forget --appliance %[1]s --identity", a.Name, r.Reason)
 		}
 		for _, stream := range a.Streams {
-			if stream.Failures > 0 && reached {
+			switch {
+			case stream.Off:
+				add("%s/%s is off, since the appliance refuses it, and is asked again within an hour: %s", a.Name, stream.Stream, stream.Error)
+			case stream.Failures > 0 && reached:
 				add("%s/%s fails and is retried: %s", a.Name, stream.Stream, stream.Error)
 			}
 			if stream.DeadLettersDropped > 0 {

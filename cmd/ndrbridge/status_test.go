@@ -51,6 +51,9 @@ func TestAStatusIsPrinted(t *testing.T) {
 		{"a stream that fails", func(s *admin.Status) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "audit", Failures: 3, Error: "401\x1b[2J refused", DeadLetters: 1}}}}
 		}, []string{"hq audit - - - 0/s 3 1", "hq/audit fails and is retried: 401 [2J refused", "hq/audit has dead letters: see which objects could not be converted with ndrbridge dead list hq/audit"}, "\x1b"},
+		{"an optional stream that is off", func(s *admin.Status) {
+			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "rules", Failures: 1, Error: "answered 404", Cause: "address not found (404)", Off: true}}}}
+		}, []string{"hq rules - - - 0/s 1 0 off: address not found (404)", "hq/rules is off, since the appliance refuses it, and is asked again within an hour: answered 404"}, "is retried"},
 		{"an unreachable appliance, whose streams do not repeat it", func(s *admin.Status) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Reachable: new(false), Since: now.Add(-5 * time.Minute), Error: "connection\nrefused", Streams: []admin.StreamStatus{
 				{Stream: "audit", Failures: 9, Error: "GET /api/v1/auditlog: connection refused"},

@@ -136,7 +136,8 @@ func (p *Pipeline) Config() *configs.Config { return p.current.Load().config }
 func (p *Pipeline) Err() error { return p.store.Err() }
 
 // NotReady returns the reasons why the pipeline is not ready: an unusable state, a
-// stream that has never been read, a halted sink or ticket writer, or a stuck sink.
+// stream that has never been read, unless it is off, a halted sink or ticket writer, or a stuck
+// sink.
 func (p *Pipeline) NotReady() []string {
 	all := p.current.Load()
 	if all == nil {
@@ -148,7 +149,7 @@ func (p *Pipeline) NotReady() []string {
 	}
 	for _, a := range all.appliances {
 		for _, stream := range a.streams {
-			if s := stream.poller.Status(); s.LastSuccess.IsZero() {
+			if s := stream.poller.Status(); s.LastSuccess.IsZero() && !s.Off {
 				reasons = append(reasons, fmt.Sprintf("stream %s has not been read yet", s.Source))
 			}
 		}
