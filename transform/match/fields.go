@@ -77,6 +77,25 @@ var (
 		{"critical", types.BoolType}, {"on_watchlist", types.BoolType}, {"tags", textList}, {"groups", textList},
 		{"software", textList}, {"read", types.StringType},
 	}}
+	visibilityKind = documented{name: "Visibility", noun: "the visibility of a detection", fields: []documentedField{
+		{"state", types.StringType}, {"rules", anyList}, {"explanation", types.StringType},
+	}}
+	noteKind = documented{name: "Note", noun: "a note", fields: []documentedField{
+		{"text", types.StringType}, {"author", types.StringType}, {"time", types.IntType},
+	}}
+	evidenceKind = documented{name: "Evidence", noun: "the evidence of a detection", fields: []documentedField{
+		{"from", types.IntType}, {"until", types.IntType}, {"total", types.IntType}, {"truncated", types.BoolType}, {"records", anyList},
+	}}
+	ruleKind = documented{name: "Rule", noun: "a tuning rule", fields: []documentedField{
+		{"id", types.IntType}, {"description", types.StringType}, {"author", types.StringType}, {"detection_types", textList},
+		{"offender", types.DynType}, {"victim", types.DynType}, {"properties", anyList}, {"enabled", types.BoolType},
+		{"expiration", types.IntType}, {"create_time", types.IntType}, {"hide_past_detections", types.BoolType},
+		{"detections_hidden", types.IntType}, {"participants_hidden", types.IntType},
+	}}
+	blindSpotKind = documented{name: "BlindSpot", noun: "a blind spot", open: true, fields: []documentedField{
+		{"kind", types.StringType}, {"since", types.StringType}, {"until", types.StringType}, {"id", types.IntType}, {"name", types.StringType},
+		{"interval_type", types.StringType}, {"alert_apply_all", types.BoolType}, {"trend_apply_all", types.BoolType}, {"apply_all", types.BoolType},
+	}}
 	changesKind, changeKinds = changed()
 )
 
@@ -109,12 +128,13 @@ var eventKind = func() documented {
 // variableKinds are the kinds of the objects that the variables hold.
 var variableKinds = map[string]documented{
 	eventVariable: eventKind, "detection": detectionKind, "audit": auditKind, "record": recordKind, changesVariable: changesKind, contextVariable: contextKind,
+	"visibility": visibilityKind, "note": noteKind, "evidence": evidenceKind, "rule": ruleKind, "blindspot": blindSpotKind,
 }
 
 // kinds are the kinds of objects by the names of their types.
 var kinds = func() map[string]documented {
 	byName := make(map[string]documented)
-	for _, d := range append([]documented{eventKind, detectionKind, participantKind, auditKind, recordKind, changesKind, contextKind, deviceKind}, changeKinds...) {
+	for _, d := range append([]documented{eventKind, detectionKind, participantKind, auditKind, recordKind, changesKind, contextKind, deviceKind, visibilityKind, noteKind, evidenceKind, ruleKind, blindSpotKind}, changeKinds...) {
 		byName[d.name] = d
 	}
 	return byName

@@ -5,7 +5,8 @@
 //
 // The variables are event, with the attributes of the CloudEvent and its stream
 // and action; detection, audit or record, the appliance's object; changes, of
-// an updated detection; and context, its devices. Only the fields that the expression names are read from the
+// an updated detection; context, its devices; visibility, note or evidence, of a
+// follow-up; and rule or blindspot, of an event of the bridge. Only the fields that the expression names are read from the
 // event's bytes; one that is used as a list or an object is decoded completely.
 //
 // A missing field never matches: a comparison, a call or a negation of it is neither

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/internal/fixture"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -413,5 +414,27 @@ func TestAMatchOfAContextIsDecidedWhenTheContextIsKnown(t *testing.T) {
 			matches := require.Value(m.Matches(e))(t)
 			require.Equal(t, matches, test.want)
 		})
+	}
+}
+
+func TestFollowUpsAndRulesAreMatchedByTheirMembers(t *testing.T) {
+	for _, test := range []struct {
+		fixture, expression string
+		want                bool
+	}{
+		{"detection.hidden", `visibility.state == "hidden" && visibility.rules.exists(r, r.id == 12) && detection.risk_score >= 80`, true},
+		{"detection.shown", `visibility.state in ["hidden", "gone"]`, false},
+		{"detection.noted", `note.author == "ada" && note.text.contains("Isolate")`, true},
+		{"detection.evidence", `evidence.total > 1000 && evidence.records.exists(r, r["_type"] == "~http")`, true},
+		{"detection.created", `visibility.state == "hidden"`, false},
+		{"detection.created", `!(visibility.state == "hidden")`, false},
+		{"heartbeat", `note.text == "x" || evidence.total > 1 || rule.id == 12`, false},
+		{"rule.updated", `rule.enabled && "data_staging" in rule.detection_types && rule.author != "bob"`, true},
+		{"blindspot.opened", `blindspot.kind == "exclusion_interval" && blindspot.alert_apply_all`, true},
+	} {
+		e := require.Value(fixture.Event(fixture.Spec{Name: test.fixture, Appliance: "hq"}))(t)
+		m := require.Value(Compile(test.expression))(t)
+		matches, err := m.Matches(e)
+		require.True(t, matches == test.want && err == nil, test.fixture, test.expression, matches, err)
 	}
 }

@@ -36,6 +36,8 @@ var vocabularies = map[string]vocabulary{
 	"event.causedby":       {texts: []string{transform.CausedByWriteback}},
 	"detection.status":     {texts: append(transform.Statuses(), transform.StatusOpen), meant: map[string]string{"resolved": "closed"}},
 	"detection.resolution": {texts: transform.Resolutions()},
+	"visibility.state":     {texts: []string{"hidden", "gone", "shown"}},
+	"blindspot.kind":       {texts: []string{transform.BlindInterval, transform.BlindAlert, transform.BlindIngest}},
 	"detection.risk_score": {numbers: riskScores()},
 }
 
