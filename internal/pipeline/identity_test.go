@@ -75,6 +75,32 @@ func TestAnApplianceIsReplacedIfTwoOfItsFactsChange(t *testing.T) {
 	}
 }
 
+func TestWhetherAnApplianceWasReplacedIsAskedOfIt(t *testing.T) {
+	store := require.Value(checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{}))(t)
+	defer store.Close()
+	status, answer := 200, `{"hostname": "a.example", "mgmt_ipaddr": "192.0.2.1"}`
+	d := newSystem("hq", client(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprint(w, answer)
+	}), store, slog.New(slog.DiscardHandler))
+	for _, step := range []struct {
+		status int
+		answer string
+		want   bool
+	}{
+		{200, answer, false},
+		{403, "{}", false}, // the key may not ask
+		{200, `{"hostname": "b.example", "mgmt_ipaddr": "192.0.2.2"}`, true},
+		{200, answer, true}, // until an operator drops it
+		{403, "{}", true},
+	} {
+		status, answer = step.status, step.answer
+		replaced, err := d.replaced(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, replaced, step.want, "replaced after", step)
+	}
+}
+
 func TestFirmwareVersion(t *testing.T) {
 	begin := func(t *testing.T) (f *system, version *atomic.Value, asked *atomic.Int64, stop func()) {
 		version, asked = new(atomic.Value), new(atomic.Int64)

@@ -45,12 +45,13 @@ type member struct {
 	config    *configs.Config
 	owned     *cluster.Ownership // nil: none
 	slow      chan struct{}      // if not nil, the webhook receives and does not answer
+	followUps chan transform.Event
 }
 
 // add returns a member whose appliance has n detections.
 func (p *process) add(t *testing.T, name string, n int) *member {
 	t.Helper()
-	m := &member{name: name, appliance: standin.New(standin.Options{Seed: 1})}
+	m := &member{name: name, appliance: standin.New(standin.Options{Seed: 1}), followUps: make(chan transform.Event, 10)}
 	m.appliance.AddBacklog(n, time.Hour)
 	shows := httptest.NewServer(m.appliance)
 	t.Cleanup(shows.Close)
@@ -70,6 +71,10 @@ func (p *process) add(t *testing.T, name string, n int) *member {
 		e, err := transform.Parse(body)
 		if err != nil {
 			t.Errorf("%v: %s", err, body)
+			return
+		}
+		if e.IsFollowUp() {
+			m.followUps <- e
 			return
 		}
 		p.book.Receive(name, e)
@@ -222,6 +227,25 @@ func TestTheLagOfASourceGrowsWhileItsApplianceIsDown(t *testing.T) {
 		metric, status, _ := lag()
 		return metric == 0 && status == 0
 	})
+	r.cancel()
+	assert.NoError(t, r.end(t))
+}
+
+func TestADetectionThatIsNoLongerShownIsDelivered(t *testing.T) {
+	p := newProcess()
+	m := p.add(t, "a", 10)
+	reconcile := &m.config.Appliances[0].Detections.Reconcile
+	reconcile.Every, reconcile.Report = configs.Duration(20*time.Millisecond), []string{"gone"}
+	r := p.run(t, m)
+	p.judge(t, m)
+	id := m.appliance.History()[3].ID
+	m.appliance.Hide(id)
+	await(t, "the event", func() bool { return len(m.followUps) > 0 })
+	e := <-m.followUps
+	assert.True(t, e.Type == transform.TypePrefix+"detection.gone" && e.PartitionKey == fmt.Sprint(id), e.Type, "of", e.PartitionKey)
+	now := require.Value(r.Control().Status(t.Context()))(t)
+	stream := now.Appliances[0].Streams[1]
+	assert.True(t, stream.Stream == "detections/lifecycle" && stream.Error == "" && !stream.Off, stream)
 	r.cancel()
 	assert.NoError(t, r.end(t))
 }
