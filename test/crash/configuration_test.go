@@ -59,6 +59,10 @@ sinks:
 // but the first are polled less often, since they share its two cores.
 func (s *site) appliances(proxies []*fault.Proxy, interval, others string) string {
 	var list strings.Builder
+	sweeps, more := "", ""
+	if s.followUps {
+		sweeps, more = report, followUps
+	}
 	for i, sensor := range s.sensors {
 		fmt.Fprintf(&list, `
   - name: %s
@@ -72,11 +76,11 @@ func (s *site) appliances(proxies []*fault.Proxy, interval, others string) strin
       interval: %s
       overlap: 2s
       page_size: 100
-      reconcile: {every: 3s, back: 1h}
-    audit: {start: beginning, interval: %[4]s, page_size: 40}
+      reconcile: {every: 3s, back: 1h%s}
+    audit: {start: beginning, interval: %[4]s, page_size: 40}%[6]s
     records:
       - {name: all, start: beginning, interval: %[4]s, window: 2s, delay: 100ms, recheck: 3s, page_size: 50, max_window_records: 300}`,
-			sensor.name, proxies[i].Addr(), standin.DefaultAPIKey, interval)
+			sensor.name, proxies[i].Addr(), standin.DefaultAPIKey, interval, sweeps, more)
 		interval = others
 	}
 	return list.String()

@@ -4,8 +4,10 @@
 package crash
 
 import (
+	"context"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +33,11 @@ func TestKillsLoseNothing(t *testing.T) {
 		AuditEntries: 25, Records: 50, RecordsLate: 3, RecordsTie: 0.2,
 		RecordTieSize: 120, RecordLateBy: time.Second,
 	})
+	ctx, calm := context.WithCancel(t.Context())
+	var vanishing sync.WaitGroup
+	for i, sensor := range s.sensors {
+		vanishing.Go(func() { sensor.vanish(ctx, t, seed+uint64(i)) })
+	}
 	begun := time.Now()
 	for n, life := range planLives(seed, kills) {
 		s.kill(t, n, life)
@@ -38,9 +45,12 @@ func TestKillsLoseNothing(t *testing.T) {
 	t.Logf("%d kills took %v", kills, time.Since(begun))
 	b := s.start(t)
 	time.Sleep(outlived(kills))
+	calm()
+	vanishing.Wait()
 	stopLife()
 	s.calm()
 	s.await(t, b)
+	s.awaitOpen(t, b)
 	t.Logf("everything arrived after %v", time.Since(begun))
 	b.terminate(t)
 	s.judge(t, kills)

@@ -26,6 +26,8 @@ type sensor struct {
 	proxy     *fault.Proxy
 	book      *ledger.Ledger
 	idle      bool // nothing changes there but what is written to it
+	hazards   standin.Hazards
+	deleted   sync.Map // the ids of detections that the appliance deleted
 }
 
 // startSensor starts an appliance with so many past detections.
@@ -47,17 +49,21 @@ func startSensor(t *testing.T, name string, seed uint64, past int) *sensor {
 // fill adds past objects to the appliance and sets its hazards. One Date in ten is wrong, as
 // behind a proxy with a wrong clock.
 func (s *sensor) fill(random *rand.Rand, seed uint64, past int) {
-	s.appliance.SetHazards(standin.Hazards{
+	s.hazards = standin.Hazards{
 		Reset: 0.01, ServerError: 0.01, CutBody: 0.01, CutJSON: 0.01, HTML: 0.01, LimitCap: 80, InclusiveBound: seed%2 == 0,
 		WrongDate:            0.1,
 		RecordUntilInclusive: seed%3 == 0, RecordWholeMillis: seed%5 == 0, RecordBatch: 30, CursorRenews: seed%7 == 0,
-	})
+	}
+	s.misbehave()
 	s.appliance.AddBacklog(past, time.Minute)
 	s.appliance.AddAudit(past * 3 / 5)
 	for range past / 5 {
 		s.appliance.AddRecordsAt(3, s.appliance.Clock().Add(-time.Duration(random.IntN(60_000))*time.Millisecond).UnixMicro())
 	}
 }
+
+// misbehave sets the appliance's hazards.
+func (s *sensor) misbehave() { s.appliance.SetHazards(s.hazards) }
 
 // shown contains the objects that an appliance returned.
 type shown struct {
@@ -66,7 +72,11 @@ type shown struct {
 }
 
 func (s *sensor) shown() shown {
-	return shown{ledger.VersionsOf(s.appliance, 0), ledger.AuditEntriesOf(s.appliance), ledger.RecordsOf(s.appliance)}
+	versions := ledger.VersionsOf(s.appliance, 0)
+	for i := range versions {
+		_, versions[i].Gone = s.deleted.Load(versions[i].ID)
+	}
+	return shown{versions, ledger.AuditEntriesOf(s.appliance), ledger.RecordsOf(s.appliance)}
 }
 
 // The sources of immutable objects.
@@ -83,8 +93,9 @@ func quieter(r standin.Rates) standin.Rates {
 
 // site is a fleet of appliances and the sinks that receive its events.
 type site struct {
-	sensors []*sensor
-	sinks   []string
+	sensors   []*sensor
+	sinks     []string
+	followUps bool
 }
 
 // book returns the ledger of an event's appliance. The bridge's events about itself are in
@@ -153,9 +164,9 @@ func (s *site) receive(t *testing.T, sink string, body []byte) (e transform.Even
 	return e, true
 }
 
-// commitFrom records in the ledger the events of a state's journal behind an offset, and
-// returns that of the last. No bridge may have the state open.
-func (s *site) commitFrom(t *testing.T, state string, after uint64) (last uint64) {
+// commitFrom records in the ledger the events of a state's journal behind an offset. It returns
+// the offset of the last, and the number of those that were recorded before. No bridge may have the state open.
+func (s *site) commitFrom(t *testing.T, state string, after uint64) (last uint64, doubled int) {
 	t.Helper()
 	store, err := checkpoint.Open(state, checkpoint.Options{ReadOnly: true})
 	require.NoError(t, err, "the state of an ended bridge")
@@ -163,8 +174,8 @@ func (s *site) commitFrom(t *testing.T, state string, after uint64) (last uint64
 	records, err := store.Read(t.Context(), after, checkpoint.Batch{})
 	require.NoError(t, err)
 	for _, r := range records {
-		s.book(r.Event).Commit(r.Event)
+		doubled += s.book(r.Event).Commit(r.Event)
 		after = r.Seq
 	}
-	return after
+	return after, doubled
 }

@@ -45,7 +45,7 @@ type scene struct {
 func newScene(t *testing.T, program []string, seed uint64, folder string) *scene {
 	t.Helper()
 	s := &scene{
-		site:     site{sinks: everySink},
+		site:     site{sinks: everySink, followUps: true},
 		seed:     seed,
 		proxies:  make(map[string]*fault.Proxy),
 		program:  program,
@@ -112,5 +112,7 @@ func (s *scene) commit(t *testing.T) {
 	if _, err := os.Stat(s.state); os.IsNotExist(err) {
 		return // it was killed before it created the state
 	}
-	s.read = s.commitFrom(t, s.state, s.read)
+	var doubled int
+	s.read, doubled = s.commitFrom(t, s.state, s.read)
+	assert.Equal(t, doubled, 0, "events were committed twice")
 }

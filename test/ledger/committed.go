@@ -3,13 +3,19 @@ package ledger
 import "ndrbridge/transform"
 
 // Commit records events of the bridge's journal. Every sink must receive them, including
-// intermediate versions and the bridge's own events.
-func (l *Ledger) Commit(events ...transform.Event) {
+// intermediate versions and the bridge's own events. It returns the number of events whose source
+// and id it had recorded before.
+func (l *Ledger) Commit(events ...transform.Event) (again int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range events {
-		l.committed[identity{e.Source, e.ID}] = struct{}{}
+		event := identity{e.Source, e.ID}
+		if _, there := l.committed[event]; there {
+			again++
+		}
+		l.committed[event] = struct{}{}
 	}
+	return again
 }
 
 // Committed counts the distinct events passed to Commit.

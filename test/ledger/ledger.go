@@ -29,6 +29,7 @@ type Ledger struct {
 	mu        sync.Mutex
 	received  map[string][]delivery            // of detections, by sink
 	latest    map[string]map[int64]sum         // by sink and detection: the last object
+	open      map[string]map[int64]bool        // by sink and detection, as its events say
 	objects   map[route][]delivery             // of immutable objects
 	events    map[string]int                   // by sink
 	ids       map[string]map[identity]struct{} // by sink
@@ -54,6 +55,7 @@ type sum [sha256.Size]byte
 func New() *Ledger {
 	return &Ledger{
 		received: make(map[string][]delivery), latest: make(map[string]map[int64]sum),
+		open:    make(map[string]map[int64]bool),
 		objects: make(map[route][]delivery),
 		events:  make(map[string]int), ids: make(map[string]map[identity]struct{}),
 		committed: make(map[identity]struct{}),
@@ -65,7 +67,7 @@ func (l *Ledger) Receive(sink string, events ...transform.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ids[sink] == nil {
-		l.latest[sink], l.ids[sink] = make(map[int64]sum), make(map[identity]struct{})
+		l.latest[sink], l.open[sink], l.ids[sink] = make(map[int64]sum), make(map[int64]bool), make(map[identity]struct{})
 	}
 	for _, e := range events {
 		l.events[sink]++
@@ -82,6 +84,15 @@ func (l *Ledger) Receive(sink string, events ...transform.Event) {
 		case transform.StreamDetections:
 			// A subject that is not a number matches no detection.
 			d.detection, _ = strconv.ParseInt(e.Subject, 10, 64)
+			switch e.Action() {
+			case "hidden", "gone":
+				l.open[sink][d.detection] = false
+			case "created", "updated", "shown":
+				l.open[sink][d.detection] = string(jsonscan.At(e.Data(), "detection.status")) != `"closed"`
+			}
+			if e.IsFollowUp() {
+				continue
+			}
 			l.received[sink] = append(l.received[sink], d)
 			l.latest[sink][d.detection] = d.object
 		case transform.StreamAudit, transform.StreamRecords:
@@ -122,6 +133,24 @@ func (l *Ledger) Missing(sink string, history []Version) (n int, example Version
 		}
 	}
 	return n, example
+}
+
+// JudgeOpen compares the detections that are open at a sink, as its events say, with those that
+// are: those that the appliance shows and that are not closed.
+func (l *Ledger) JudgeOpen(sink string, open map[int64]bool) (verdict Verdict) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range open {
+		if !l.open[sink][id] {
+			verdict.fault("detection %d is open at the appliance only", id)
+		}
+	}
+	for id, is := range l.open[sink] {
+		if is && !open[id] {
+			verdict.fault("detection %d is open at the sink only", id)
+		}
+	}
+	return verdict
 }
 
 // Verdict is the result of checking one sink.

@@ -75,3 +75,36 @@ func TestTheJudgeFindsEachFault(t *testing.T) {
 		})
 	}
 }
+
+func TestTheJudgeFindsDetectionsThatAreNotOpenAlike(t *testing.T) {
+	about := func(action, status string) transform.Event {
+		return require.Value(transform.New(transform.Attributes{
+			ID: "1-" + action, Source: "ndrbridge://hq/detections", Type: transform.TypePrefix + "detection." + action, Subject: "1",
+		}, []byte(`{"detection":{"id":1,"status":"`+status+`"}}`)))(t)
+	}
+	for _, c := range []struct {
+		name   string
+		events []transform.Event
+		open   bool // at the appliance
+		fault  string
+	}{
+		{"a version that is open", []transform.Event{about("created", "new")}, true, ""},
+		{"a version that is closed", []transform.Event{about("created", "new"), about("updated", "closed")}, false, ""},
+		{"one that is not shown any more", []transform.Event{about("created", "new"), about("hidden", "new")}, false, ""},
+		{"one that is shown again", []transform.Event{about("created", "new"), about("gone", "new"), about("shown", "new")}, true, ""},
+		{"a note changes nothing", []transform.Event{about("created", "new"), about("gone", "new"), about("noted", "new")}, false, ""},
+		{"one that is open at the sink only", []transform.Event{about("created", "new")}, false, "open at the sink only"},
+		{"one that is open at the appliance only", []transform.Event{about("created", "new"), about("hidden", "new")}, true, "open at the appliance only"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := ledger.New()
+			l.Receive("lake", c.events...)
+			open := map[int64]bool{}
+			if c.open {
+				open[1] = true
+			}
+			faults := strings.Join(l.JudgeOpen("lake", open).Faults, "\n")
+			assert.True(t, (c.fault == "") == (faults == "") && strings.Contains(faults, c.fault), faults)
+		})
+	}
+}
