@@ -69,7 +69,13 @@ func everyKind(config *configs.Config) (all []fixture.Spec) {
 		if a.Detections.Enabled {
 			urgent := map[string]any{"risk_score": 99}
 			all = append(all, fixture.Spec{Name: "detection.created", Appliance: of, Set: urgent}, fixture.Spec{Name: "detection.updated", Appliance: of, Set: urgent})
+			for _, kind := range a.Detections.Reconcile.Report {
+				add(true, "detection."+kind)
+			}
 		}
+		add(a.Context.Devices, "detection.context")
+		add(a.Rules.Enabled, "rule.created", "rule.updated", "rule.expired", "rule.removed")
+		add(a.BlindSpots.ExclusionIntervals || a.BlindSpots.Alerts || a.BlindSpots.RecordIngest, "blindspot.opened", "blindspot.closed")
 		add(a.Audit.Enabled, "audit.logged", "audit.gap")
 		for _, q := range a.Records {
 			all = append(all, fixture.Spec{Name: "record.stored", Appliance: of, Query: q.Name})

@@ -1,0 +1,44 @@
+package preflight
+
+import (
+	"slices"
+	"testing"
+
+	"ndrbridge/configs"
+	"ndrbridge/internal/fixture"
+	"ndrbridge/test/assert"
+	"ndrbridge/test/require"
+)
+
+func TestSamplesAreOfTheFollowUpsThatAreConfigured(t *testing.T) {
+	of := func(change func(*configs.Appliance)) (names []string) {
+		a := configs.Appliance{Name: "hq"}
+		a.Detections.Enabled = true
+		change(&a)
+		for _, spec := range everyKind(&configs.Config{Appliances: []configs.Appliance{a}}) {
+			require.Value(fixture.Event(spec))(t)
+			names = append(names, spec.Name)
+		}
+		return names
+	}
+	usual := of(func(*configs.Appliance) {})
+	for _, test := range []struct {
+		name   string
+		change func(*configs.Appliance)
+		want   []string
+	}{
+		{"what is no longer shown", func(a *configs.Appliance) { a.Detections.Reconcile.Report = []string{"hidden", "gone"} }, []string{"detection.gone", "detection.hidden"}},
+		{"context", func(a *configs.Appliance) { a.Context.Devices = true }, []string{"detection.context"}},
+		{"rules", func(a *configs.Appliance) { a.Rules.Enabled = true }, []string{"rule.created", "rule.expired", "rule.removed", "rule.updated"}},
+		{"one kind of blind spots", func(a *configs.Appliance) { a.BlindSpots.RecordIngest = true }, []string{"blindspot.closed", "blindspot.opened"}},
+		{"nothing without detections", func(a *configs.Appliance) {
+			a.Detections.Enabled, a.Detections.Reconcile.Report = false, []string{"hidden"}
+		}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := slices.DeleteFunc(of(test.change), func(name string) bool { return slices.Contains(usual, name) })
+			slices.Sort(got)
+			assert.EqualSlices(t, got, test.want)
+		})
+	}
+}
