@@ -32,6 +32,39 @@ func (b backend) testSources(t *testing.T) {
 		position := s.position(detections)
 		assert.Equal(t, string(position), "pos", "position")
 	})
+	t.Run("what is remembered is listed in the order of keys, in parts", func(t *testing.T) {
+		s := b.state(t, spacious)
+		of := checkpoint.Source{Appliance: "hq", Stream: "rules"}
+		entry := func(key string, at int64) checkpoint.Entry {
+			return checkpoint.Entry{Key: key, Value: []byte("of " + key), At: at}
+		}
+		s.must(s.Commit(t.Context(), checkpoint.Commit{Source: of, Position: []byte("p"), Remember: []checkpoint.Entry{
+			entry("10", 1), entry("9", 3), entry("25769804127", 2), entry("2", 1),
+		}}))
+		s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("p"), Remember: []checkpoint.Entry{entry("3", 1)}}))
+		list := func(after string, limit int) string {
+			entries, err := s.Remembered(t.Context(), of, after, limit)
+			s.must(err)
+			var all []string
+			for _, e := range entries {
+				all = append(all, fmt.Sprintf("%s %s at %d", e.Key, e.Value, e.At))
+				clear(e.Value) // it is the caller's
+			}
+			return strings.Join(all, ", ")
+		}
+		const first, second, third, last = "10 of 10 at 1", "2 of 2 at 1", "25769804127 of 25769804127 at 2", "9 of 9 at 3"
+		assert.Equal(t, list("", 10), strings.Join([]string{first, second, third, last}, ", "), "all")
+		assert.Equal(t, list("", 2), first+", "+second, "the first two")
+		assert.Equal(t, list("2", 2), third+", "+last, "the next two")
+		assert.Equal(t, list("1", 1), first, "after a key that is not there")
+		assert.Equal(t, list("9", 2), "", "after the last")
+		s.must(s.Commit(t.Context(), checkpoint.Commit{Source: of, Expect: []byte("p"), Position: []byte("q"), Remember: []checkpoint.Entry{entry("10", 0)}, ForgetBefore: 1}))
+		assert.Equal(t, list("", 10), strings.Join([]string{second, third, last}, ", "), "without one that is forgotten as it is written")
+		entries, err := s.Remembered(t.Context(), checkpoint.Source{Appliance: "hq", Stream: "audit"}, "", 10)
+		assert.True(t, err == nil && len(entries) == 0, entries, err, "of a source that remembers nothing")
+		_, err = s.Remembered(cancelled(t), of, "", 10)
+		require.ErrorIs(t, err, context.Canceled)
+	})
 	t.Run("an invalid commit is refused and writes nothing", func(t *testing.T) {
 		for name, c := range map[string]checkpoint.Commit{
 			"no position":               {Source: detections, Events: events(1, 300)},

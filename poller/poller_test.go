@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"ndrbridge/poller"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/leasetest"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -152,6 +154,81 @@ func TestPollNowEndsTheWaitForTheNextPoll(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAnOptionalSourceThatTheApplianceRefusesIsOffForAnHour(t *testing.T) {
+	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				said, registry := new(bytes.Buffer), prometheus.NewRegistry()
+				ctx, stop := context.WithCancel(t.Context())
+				refused := fmt.Errorf("read the rules: %w", answered(status))
+				ends := []error{nil, refused, refused, refused, nil, errDown, nil}
+				waits := []time.Duration{time.Minute, time.Hour, time.Hour, time.Hour, time.Minute, time.Second, time.Minute}
+				begin := time.Now()
+				var p *poller.Poller
+				p = poller.New(&timed{stream: "rules", poll: func(n int) (poller.Next, error) {
+					if n > 0 { // jitter adds or takes half of the first retry, and a twentieth of the interval
+						waited, want := time.Since(begin), waits[n-1]
+						assert.True(t, waited >= want/2 && waited <= want*3/2 && (want < time.Hour || waited == want), "after poll", n, "it waits", waited, "of", want)
+						begin = time.Now()
+						s, off := p.Status(), errors.Is(ends[n-1], refused)
+						assert.Equal(t, s.Off, off, "after poll", n, "it is off")
+						assert.Equal(t, sourceOff(t, registry), off, "after poll", n, "the metric shows that it is off")
+						assert.True(t, !off || s.Error == refused.Error() && s.NextAttempt.Equal(begin) && !s.LastSuccess.IsZero(), "after poll", n, s)
+					}
+					if n == len(ends) {
+						stop()
+						return poller.Idle, nil
+					}
+					return poller.Idle, ends[n]
+				}}, poller.Options{
+					Interval: time.Minute, RetryInitial: time.Second, RetryMax: 10 * time.Second, AuthRetry: 30 * time.Second,
+					Optional: true, Log: slog.New(slog.NewTextHandler(said, nil)), Metrics: poller.NewMetrics(registry),
+				})
+				p.Run(ctx)
+				for part, count := range map[string]int{"level=WARN": 2, "which is off until it is asked again": 1, "polls succeed again": 2} {
+					assert.Equal(t, strings.Count(said.String(), part), count, part, "in", said)
+				}
+			})
+		})
+	}
+	t.Run("but not if the key is refused, or the source is not optional", func(t *testing.T) {
+		for _, c := range []struct {
+			optional bool
+			status   int
+			wait     time.Duration
+		}{{true, http.StatusUnauthorized, 30 * time.Second}, {false, http.StatusForbidden, 30 * time.Second}} {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				begin := time.Now()
+				var p *poller.Poller
+				p = poller.New(&timed{poll: func(n int) (poller.Next, error) {
+					if n == 1 {
+						assert.True(t, time.Since(begin) == c.wait && !p.Status().Off, c, time.Since(begin), p.Status())
+						stop()
+					}
+					return poller.Idle, answered(c.status)
+				}}, poller.Options{
+					Interval: time.Minute, RetryInitial: time.Second, RetryMax: 10 * time.Second, AuthRetry: 30 * time.Second,
+					Optional: c.optional, Log: slog.New(slog.DiscardHandler), Metrics: poller.NewMetrics(prometheus.NewRegistry()),
+				})
+				p.Run(ctx)
+			})
+		}
+	})
+}
+
+// sourceOff returns what ndrbridge_source_off shows of the only stream.
+func sourceOff(t *testing.T, registry *prometheus.Registry) bool {
+	t.Helper()
+	for _, f := range require.Value(registry.Gather())(t) {
+		if f.GetName() == "ndrbridge_source_off" {
+			return f.GetMetric()[0].GetGauge().GetValue() == 1
+		}
+	}
+	t.Fatal("there is no metric")
+	return false
 }
 
 func TestPollsWithoutALeaseAreNoFailures(t *testing.T) {

@@ -151,3 +151,52 @@ func TestACancelledCallerLeavesTheQueue(t *testing.T) {
 		})
 	})
 }
+
+func TestStreamsAsideShareAQuarterOfTheRateLimit(t *testing.T) {
+	for _, others := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue(t)
+			if others { // which use all of the rate limit
+				q.ask(t.Context(), q.urgent, 9, 40)
+				q.ask(t.Context(), q.background, 8, 40)
+			}
+			for id := range int64(3) { // each with a client of its own
+				q.ask(t.Context(), q.urgent.Aside(), id+1, 3)
+			}
+			sent := strings.Fields(q.wait())
+			var aside []time.Duration
+			for i, id := range sent {
+				if id < "8" {
+					aside = append(aside, q.at[i])
+				}
+			}
+			assert.Equal(t, len(aside), 9, "requests aside")
+			for i, at := range aside {
+				assert.True(t, at >= time.Duration(4*i)*time.Second, "request", i+1, "was sent after", at, "while others are busy:", others)
+			}
+		})
+	}
+}
+
+func TestAnUrgentRequestWaitsForAtMostOneAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		for id := range int64(5) {
+			q.ask(t.Context(), q.urgent.Aside(), id+1, 4)
+			q.ask(t.Context(), q.background, 8, 4)
+		}
+		q.ask(t.Context(), q.urgent, 9, 12)
+		sent := strings.Fields(q.wait())
+		before, urgent := 0, 0 // requests since the last urgent one, and urgent ones
+		for _, id := range sent {
+			if id != "9" {
+				before++
+				continue
+			}
+			urgent++
+			assert.True(t, before <= 1, before, "requests came before urgent request", urgent, "of", sent)
+			before = 0
+		}
+		assert.Equal(t, urgent, 12, "urgent requests")
+	})
+}
