@@ -72,9 +72,6 @@ func (l *Ledger) Receive(sink string, events ...transform.Event) {
 	for _, e := range events {
 		l.events[sink]++
 		l.ids[sink][identity{e.Source, e.ID}] = struct{}{}
-		if e.IsFollowUp() {
-			continue // its detection is as it is remembered
-		}
 		d := delivery{id: e.ID}
 		for _, value := range jsonscan.Members(e.Data()) {
 			d.object = sha256.Sum256(value) // the first member is the appliance's object
@@ -91,7 +88,7 @@ func (l *Ledger) Receive(sink string, events ...transform.Event) {
 				l.open[sink][d.detection] = string(jsonscan.At(e.Data(), "detection.status")) != `"closed"`
 			}
 			if e.IsFollowUp() {
-				continue
+				continue // its detection is as it is remembered
 			}
 			l.received[sink] = append(l.received[sink], d)
 			l.latest[sink][d.detection] = d.object
