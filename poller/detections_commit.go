@@ -132,6 +132,10 @@ func (d *Detections) addRow(ctx context.Context, c *pageChanges, r *object, key 
 		}
 		return nil
 	}
+	if !after.dead {
+		r.detection = r.detection.Digested()
+		after.tracked = r.detection.Tracked
+	}
 	if seen && before.modTime == after.modTime {
 		after.events = before.events
 	}

@@ -96,3 +96,57 @@ func TestAFieldAddedToChangesDeliversNothingAgain(t *testing.T) {
 		}
 	}
 }
+
+func TestParticipantsThatWereCountedDeliverNothingAgain(t *testing.T) {
+	w := newWorld(t)
+	w.titles = nil
+	w.options.PageSize = 100
+	w.restart()
+	w.mustPoll()
+	w.clock += 1000
+	r := w.add(w.clock)
+	show := func(participants string) {
+		w.clock += 1000
+		r.modTime, w.order = w.clock, nil
+		r.raw = fmt.Appendf(nil, `{"id":%d,"mod_time":%d,"create_time":%d,"participants":%s}`, r.id, r.modTime, r.began, participants)
+	}
+	show(`[{"id":1,"role":"offender"}]`)
+	w.mustPoll()
+	require.Equal(t, len(w.events), 1, "events")
+
+	// The state is that of an earlier release.
+	key := fmt.Sprint(r.id)
+	w.state.known[key] = checkpoint.Entry{Key: key, At: r.modTime, Value: knownOfList1(r.modTime, 1, 0, `{"participants":1,"list":2}`)}
+	w.events = nil
+	w.restart()
+	commits := w.state.commits
+	for range 3 {
+		w.mustPoll()
+	}
+	w.clock += 7 * time.Hour.Milliseconds() // the next sweep is due
+	w.drain()
+	assert.True(t, len(w.events) == 0 && w.state.commits == commits+1, "an upgrade delivers", w.events, "in commits", w.state.commits-commits)
+
+	for _, step := range []struct{ name, participants, changes string }{
+		{"another one, known by its number", `[{"id":2},{"id":1,"role":"offender"}]`, `{"participants":{"from":1,"to":2}}`},
+		{"another one, known by its id", `[{"id":3},{"id":1},{"id":2}]`, `{"participants":{"from":2,"to":3,"added":[{"id":3}],"changed":[{"id":1}]}}`},
+		{"fewer", `[]`, `{"participants":{"from":3,"to":0,"removed":[{"id":3},{"id":1},{"id":2}]}}`},
+		{"none", `null`, `{"participants":{"from":0,"to":null}}`},
+	} {
+		w.events = nil
+		show(step.participants)
+		w.mustPoll()
+		w.mustPoll()
+		require.True(t, len(w.events) == 1, step.name, "events", w.events)
+		for name, value := range jsonscan.Members(w.events[0].Data()) {
+			assert.True(t, string(name) != "changes" || string(value) == step.changes, step.name, string(value), step.changes)
+		}
+	}
+	// What is learned of a participant later, with the same mod_time, is no version of its own.
+	w.events = nil
+	show(`[{"id":1}]`)
+	w.mustPoll()
+	r.raw = fmt.Appendf(nil, `{"id":%d,"mod_time":%d,"create_time":%d,"participants":[{"id":1,"username":"ana"}]}`, r.id, r.modTime, r.began)
+	w.mustPoll()
+	assert.Equal(t, len(w.events), 1, "events of one mod_time")
+}

@@ -65,7 +65,8 @@ type Detection struct {
 	// Tracked is a JSON object of the tracked fields in a fixed order, without white
 	// space, to compare with SameTracked, followed by the number of the list of these
 	// fields. Absent and null fields are omitted, participants is replaced by their number,
-	// and a value longer than maxTracked by its beginning and a digest.
+	// and a value longer than maxTracked by its beginning and a digest. Of a detection that is
+	// Digested, digests of the participants follow.
 	Tracked []byte
 
 	object   []byte
@@ -223,7 +224,7 @@ func trackedObject(values [len(tracked)][]byte) []byte {
 			values[i] = boundValue(value)
 		}
 	}
-	return encodeTracked(values, lastList)
+	return trackedFields{values: values, list: lastList}.encode()
 }
 
 // hasSpace reports whether white space is in a JSON value, even in a string.
@@ -236,11 +237,21 @@ func hasSpace(value []byte) bool {
 	return false
 }
 
-// encodeTracked encodes Detection.Tracked with a list.
-func encodeTracked(values [len(tracked)][]byte, list int) []byte {
-	b := appendFields(make([]byte, 0, 256), values[:fieldsOf(list)])
-	if list > 1 {
-		b = strconv.AppendInt(appendName(b, listName), int64(list), 10)
+// trackedFields is a Detection.Tracked.
+type trackedFields struct {
+	values  [len(tracked)][]byte // nil if absent
+	list    int
+	digests []byte // of participants, a JSON string; nil if they are not known
+}
+
+// encode is the inverse of parseTracked.
+func (t trackedFields) encode() []byte {
+	b := appendFields(make([]byte, 0, 256), t.values[:fieldsOf(t.list)])
+	if t.list > 1 {
+		b = strconv.AppendInt(appendName(b, listName), int64(t.list), 10)
+	}
+	if t.digests != nil {
+		b = append(appendName(b, digestsName), t.digests...)
 	}
 	return append(b, '}')
 }
@@ -299,39 +310,40 @@ func BoundTracked(object []byte) []byte {
 	if len(object) <= maxTracked {
 		return object
 	}
-	return encodeTracked(trackedValues(object))
+	return parseTracked(object).encode()
 }
 
 // FieldsOf returns the fields of a Detection.Tracked as an object, without the number of
-// the list; nil if object is empty.
+// the list and without digests; nil if object is empty.
 func FieldsOf(object []byte) []byte {
 	if len(object) == 0 {
 		return nil
 	}
-	values, _ := trackedValues(object)
-	return append(appendFields(nil, values[:]), '}')
+	fields := parseTracked(object)
+	return append(appendFields(nil, fields.values[:]), '}')
 }
 
 // FirstTracked returns a Detection.Tracked as it is with list 1: no field that is added
 // later changes it.
 func FirstTracked(object []byte) []byte {
-	values, _ := trackedValues(object)
-	return encodeTracked(values, 1)
+	return trackedFields{values: parseTracked(object).values, list: 1}.encode()
 }
 
-// trackedValues is the inverse of encodeTracked. Of a list that a later release made, it
-// returns what lastList has.
-func trackedValues(object []byte) (values [len(tracked)][]byte, list int) {
-	list = 1
+// parseTracked parses a Detection.Tracked. Of a list that a later release made, it returns what
+// lastList has.
+func parseTracked(object []byte) trackedFields {
+	t := trackedFields{list: 1}
 	for name, value := range jsonscan.Members(object) {
 		if i := trackedIndex(name); i >= 0 {
-			values[i] = boundValue(value)
+			t.values[i] = boundValue(value)
 		} else if string(name) == listName {
 			n, _ := jsonscan.Integer(value)
-			list = max(1, min(int(n), lastList))
+			t.list = max(1, min(int(n), lastList))
+		} else if string(name) == digestsName && len(value) <= maxTracked {
+			t.digests = value
 		}
 	}
-	return values, list
+	return t
 }
 
 // trackedIndex returns a field's index in tracked, or -1.
@@ -347,17 +359,25 @@ func trackedIndex(name []byte) int {
 // Change is a tracked field that differs between two versions of a detection.
 type Change struct {
 	Field    string
-	From, To []byte // JSON values; nil if absent or null
+	From, To []byte // JSON values; nil if absent or null. Those of participants are their numbers.
+
+	participants *participantChanges // of participants, if they are known
 }
 
 // Changes yields the tracked fields that differ between two versions, given the
-// Detection.Tracked of both. A field that only the list of one has is not compared.
+// Detection.Tracked of both. A field that only the list of one has is not compared, and
+// participants are compared by their number, unless both versions are Digested.
 func Changes(before, after []byte) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
-		from, fromList := trackedValues(before)
-		to, toList := trackedValues(after)
-		for i, field := range tracked[:fieldsOf(min(fromList, toList))] {
-			if !sameValue(field, from[i], to[i]) && !yield(Change{field, from[i], to[i]}) {
+		from, to := parseTracked(before), parseTracked(after)
+		for i, field := range tracked[:fieldsOf(min(from.list, to.list))] {
+			c := Change{Field: field, From: from.values[i], To: to.values[i]}
+			same := sameValue(field, c.From, c.To)
+			if field == "participants" && from.digests != nil && to.digests != nil && !bytes.Equal(from.digests, to.digests) {
+				c.participants = compareParticipants(from.digests, to.digests)
+				same = same && c.participants.none()
+			}
+			if !same && !yield(c) {
 				return
 			}
 		}
@@ -368,11 +388,18 @@ func Changes(before, after []byte) iter.Seq[Change] {
 // of both have, given the Detection.Tracked of both. A number may be written as a text in
 // one of them, and end_time in another precision.
 func SameTracked(a, b []byte) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
 	if bytes.Equal(a, b) {
 		return true
 	}
-	if len(a) == 0 || len(b) == 0 {
+	if len(a) == 0 {
 		return false
+	}
+	// Usually, only one of them is Digested, and otherwise they are the same.
+	if beginning := a[:len(a)-1]; bytes.HasPrefix(b, beginning) && bytes.HasPrefix(b[len(beginning):], []byte(`,"`+digestsName+`":`)) {
+		return true
 	}
 	for range Changes(a, b) {
 		return false
@@ -394,13 +421,14 @@ func sameValue(field string, a, b []byte) bool {
 	return number != nil && bytes.Equal(number, jsonscan.Number(b))
 }
 
-// appendChanges appends a JSON object of the tracked fields that differ between two
-// versions, with the values of both.
-func appendChanges(dst, before, after []byte) []byte {
-	return appendChangeList(dst, Changes(before, after))
+// appendChanges appends a JSON object of the tracked fields in which a version differs from the
+// one with the Detection.Tracked before, with the values of both, and which participants do.
+func appendChanges(dst, before []byte, d Detection) []byte {
+	return appendChangeList(dst, Changes(before, d.Digested().Tracked), d.field("participants"))
 }
 
-func appendChangeList(dst []byte, changes iter.Seq[Change]) []byte {
+// appendChangeList appends changes. participants are those of the later version.
+func appendChangeList(dst []byte, changes iter.Seq[Change], participants []byte) []byte {
 	orNull := func(value []byte) []byte {
 		if value == nil {
 			return []byte("null")
@@ -412,6 +440,9 @@ func appendChangeList(dst []byte, changes iter.Seq[Change]) []byte {
 		dst = append(appendName(dst, c.Field), '{')
 		dst = append(appendName(dst, "from"), orNull(c.From)...)
 		dst = append(appendName(dst, "to"), orNull(c.To)...)
+		if c.participants != nil {
+			dst = c.participants.append(dst, participants)
+		}
 		dst = append(dst, '}')
 	}
 	return append(dst, '}')

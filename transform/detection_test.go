@@ -249,6 +249,29 @@ func BenchmarkDetection(b *testing.B) {
 	}
 }
 
+// BenchmarkParseDetection measures what reading a page again costs for each detection.
+func BenchmarkParseDetection(b *testing.B) {
+	const participant = `{"role":"victim","endpoint":"server","external":false,"object_id":25769803790,"object_type":"device",` +
+		`"object_value":"10.3.99.164","hostname":"files-3.corp.example","username":null,"id":%d}`
+	for _, participants := range []int{2, 1000} {
+		var all []string
+		for i := range participants {
+			all = append(all, fmt.Sprintf(participant, 7189+i))
+		}
+		object := strings.Replace(sample, `"properties"`, `"description":"`+strings.Repeat("word ", 320)+`","properties"`, 1)
+		object = strings.Replace(object, `{"id": 1}, {"id": 2}`, strings.Join(all, ","), 1)
+		b.Run(fmt.Sprintf("of %d participants", participants), func(b *testing.B) {
+			b.SetBytes(int64(len(object)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := transform.ParseDetection([]byte(object), false); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkParse(b *testing.B) {
 	e, err := encoder.Detection(transform.Detection{ID: 1, ModTime: 5}, transform.Observation{Created: true, Repeat: 1, Recorded: time.Now()})
 	require.NoError(b, err)

@@ -93,7 +93,7 @@ func (c Encoder) Detection(d Detection, s Observation) (Event, error) {
 	const open, changes, end = `{"detection":`, `,"changes":`, `}`
 	var rest []byte
 	if !s.Created && len(s.Before) > 0 {
-		rest = appendChanges(append(rest, changes...), s.Before, d.Tracked)
+		rest = appendChanges(append(rest, changes...), s.Before, d)
 	}
 	rest, err := s.Added.append(rest)
 	if err != nil {

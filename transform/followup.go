@@ -49,7 +49,7 @@ func (c Encoder) FollowUp(f FollowUp) (Event, error) {
 // of the last version, 0 if unknown, and the Detection.Tracked of that version. The number of the
 // participants, which that has in their place, is left out.
 func Remembered(id, modTime, created int64, tracked []byte) Detection {
-	values, _ := trackedValues(tracked)
+	values := parseTracked(tracked).values
 	values[trackedIndex([]byte("participants"))] = nil
 	object := appendFields(nil, values[:])
 	for _, number := range []struct {
@@ -68,8 +68,7 @@ func Remembered(id, modTime, created int64, tracked []byte) Detection {
 
 // IsClosed reports whether a Detection.Tracked is that of a closed detection.
 func IsClosed(tracked []byte) bool {
-	values, _ := trackedValues(tracked)
-	return Text(values[trackedIndex([]byte("status"))]) == "closed"
+	return Text(parseTracked(tracked).values[trackedIndex([]byte("status"))]) == "closed"
 }
 
 // IsFollowUp reports whether the event is about a detection, but not one of its versions.

@@ -78,7 +78,7 @@ func ParseRedaction(paths []string) (Redaction, error) {
 		case len(tracked) < 2:
 			root.add(append([]string{"changes"}, tracked...))
 		default:
-			for _, side := range []string{"from", "to"} {
+			for _, side := range []string{"from", "to", "added", "removed", "changed"} {
 				root.add(append([]string{"changes", tracked[0], side}, tracked[1:]...))
 			}
 		}

@@ -79,7 +79,7 @@ func (r Rule) object(fields int) []byte {
 func (r Rule) changes(before Rule) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		for i, field := range ruleFields[:comparedFields] {
-			if from, to := before.values[i], r.values[i]; !bytes.Equal(from, to) && !yield(Change{field, from, to}) {
+			if from, to := before.values[i], r.values[i]; !bytes.Equal(from, to) && !yield(Change{Field: field, From: from, To: to}) {
 				return
 			}
 		}
@@ -160,7 +160,7 @@ type RuleChange struct {
 func (c Encoder) Rule(r RuleChange, recorded time.Time) (Event, error) {
 	parts := [][]byte{[]byte(`{"rule":`), r.Rule.object(len(ruleFields)), []byte{'}'}}
 	if r.Action == "updated" {
-		parts = slices.Insert(parts, 2, appendChangeList([]byte(`,"changes":`), r.Rule.changes(r.Before)))
+		parts = slices.Insert(parts, 2, appendChangeList([]byte(`,"changes":`), r.Rule.changes(r.Before), nil))
 	}
 	kind := "rule." + r.Action
 	return c.ownData(r.Rule.ID, kind, fmt.Sprintf("%s-%s-%d", kind, r.Rule.ID, recorded.UnixMilli()), recorded, parts...)

@@ -69,7 +69,7 @@ func someEvents(seed uint64) ([]transform.Event, error) {
 			return nil, err
 		}
 		add(encoder.Detection(d, transform.Observation{Created: known[v.ID] == nil, Before: known[v.ID], Recorded: now}))
-		known[v.ID] = d.Tracked
+		known[v.ID] = d.Digested().Tracked
 	}
 	for _, o := range ledger.AuditEntriesOf(a) {
 		entry, err := transform.ParseAuditEntry([]byte(o.JSON), false)

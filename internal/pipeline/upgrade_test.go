@@ -167,7 +167,7 @@ func (u *upgradable) judge() {
 		}
 		got := arrived[want.Subject][made[v.ID]]
 		made[v.ID]++
-		tracked[v.ID] = d.Tracked
+		tracked[v.ID] = d.Digested().Tracked
 		title, changed := u.summary(got)
 		wantTitle, wantChanged := u.summary(want)
 		if got.Type != want.Type || got.SeverityText != want.SeverityText || want.Time.Sub(got.Time).Abs() >= time.Second ||

@@ -72,13 +72,13 @@ func (m *maker) detections() {
 	event, err := m.appliance.Detection(first, transform.Observation{Created: true, Recorded: recorded})
 	created := m.add("created", event, err)
 
-	event, err = m.appliance.Detection(closed, transform.Observation{Before: first.Tracked, Recorded: recorded})
+	event, err = m.appliance.Detection(closed, transform.Observation{Before: first.Digested().Tracked, Recorded: recorded})
 	updated := m.add("updated", event, err)
 
-	event, err = m.appliance.Detection(closed, transform.Observation{Before: first.Tracked, Recorded: recorded, CausedBy: transform.CausedByWriteback})
+	event, err = m.appliance.Detection(closed, transform.Observation{Before: first.Digested().Tracked, Recorded: recorded, CausedBy: transform.CausedByWriteback})
 	m.add("causedby", event, err)
 
-	event, err = m.appliance.Detection(closed, transform.Observation{Before: closed.Tracked, Repeat: 2, Recorded: recorded, Added: transform.Enrichment{
+	event, err = m.appliance.Detection(closed, transform.Observation{Before: closed.Digested().Tracked, Repeat: 2, Recorded: recorded, Added: transform.Enrichment{
 		Devices: []byte(`[{"id":245,"display_name":"files-3","ipaddr4":"10.3.99.164","device_class":"node"}]`),
 		Link:    "https://sensor.example/#/detections/detail/25769804127",
 		Failed:  "format",

@@ -71,8 +71,8 @@ func Events(t testing.TB) []Named {
 	}
 	closed := strings.NewReplacer(`"status": null`, `"status": "closed"`, `"resolution": null`, `"resolution": "action_taken"`,
 		`"assignee": null`, `"assignee": "ana"`, `"mod_time": 1773480412000`, `"mod_time": 1773484012000`).Replace(scan)
-	detection("detection-closed", closed, transform.Observation{Before: before.Tracked})
-	detection("detection-in-progress", strings.Replace(closed, `"closed"`, `"in_progress"`, 1), transform.Observation{Before: before.Tracked})
+	detection("detection-closed", closed, transform.Observation{Before: before.Digested().Tracked})
+	detection("detection-in-progress", strings.Replace(closed, `"closed"`, `"in_progress"`, 1), transform.Observation{Before: before.Digested().Tracked})
 	detection("detection-critical", critical, transform.Observation{Created: true})
 	detection("detection-performance", performance, transform.Observation{Created: true})
 	detection("detection-bare", `{"id": 7, "mod_time": 1773480500000}`, transform.Observation{Created: true})

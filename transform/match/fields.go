@@ -110,7 +110,13 @@ func changed() (documented, []documented) {
 			kind = types.IntType // how many there are
 		}
 		name := "Change of " + field
-		each = append(each, documented{name: name, noun: "the change of " + field, fields: []documentedField{{"from", kind}, {"to", kind}}})
+		fields := []documentedField{{"from", kind}, {"to", kind}}
+		if field == "participants" {
+			which := detectionKind.find(field)
+			fields = append(fields, documentedField{"added", which}, documentedField{"removed", which}, documentedField{"changed", which},
+				documentedField{"truncated", types.BoolType})
+		}
+		each = append(each, documented{name: name, noun: "the change of " + field, fields: fields})
 		all.fields = append(all.fields, documentedField{field, types.NewObjectType(name)})
 	}
 	return all, each

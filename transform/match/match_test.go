@@ -177,8 +177,9 @@ func TestANumberWrittenAsATextIsANumber(t *testing.T) {
 		matches(t, expression, detection, want)
 	}
 	changes, err := transform.New(transform.Attributes{ID: "1-2", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.updated"},
-		[]byte(`{"detection":{},"changes":{"risk_score":{"from":"61","to":"95"}}}`))
+		[]byte(`{"detection":{},"changes":{"risk_score":{"from":"61","to":"95"},"participants":{"from":1,"to":2,"added":[{"id":"7","role":"victim"}]}}}`))
 	require.NoError(t, err)
+	matches(t, `changes.participants.to > 1 && changes.participants.added.exists(p, p.role == "victim" && p.id == 7) && !has(changes.participants.removed)`, changes, true)
 	matches(t, `changes.risk_score.to > changes.risk_score.from && changes.risk_score.to == 95`, changes, true)
 }
 

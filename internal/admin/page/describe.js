@@ -65,8 +65,14 @@ function* changed(changes) {
 export const changesOf = (changes) =>
   Object.entries(changes ?? {}).map(([field, change]) => ({
     field: field.replaceAll("_", " "),
-    change: `${valueOf(field, change?.from)} → ${valueOf(field, change?.to)}`,
+    change: short([`${valueOf(field, change?.from)} → ${valueOf(field, change?.to)}`, ...moved(change)].join(", ")),
   }));
+
+// moved describes which participants differ.
+function* moved(change) {
+  for (const [verb, key] of [["joined", "added"], ["left", "removed"], ["changed", "changed"]])
+    if (Array.isArray(change?.[key])) yield `${verb}: ${change[key].map((p) => plain(p?.hostname || p?.object_value || p?.username || p?.id)).join(", ")}`;
+}
 
 // valueOf formats the value of a field of a detection. A time is a number of milliseconds since
 // the epoch; one outside of the years 2001 to 5138 is shown as it is.

@@ -36,6 +36,10 @@ func value(c card.Card, name string) string {
 func TestACardSummarizesADetection(t *testing.T) {
 	const people = `, "participants": [{"role": "offender", "object_type": "device", "object_id": 5, "object_value": "192.0.2.5"},
 		{"role": "victim", "object_value": "198.51.100.1", "hostname": "db1"}, {"role": "bystander", "object_value": "192.0.2.99"}]`
+	before := func(fields string) []byte {
+		d := require.Value(transform.ParseDetection([]byte(`{"id": 7, "mod_time": 1773480000000`+fields+`}`), false))(t)
+		return d.Digested().Tracked
+	}
 	for _, test := range []struct {
 		name, fields string
 		sight        transform.Observation
@@ -59,6 +63,13 @@ func TestACardSummarizesADetection(t *testing.T) {
 			"Devices", "Printer (on the watchlist)"},
 		{"what changed", `, "status": "closed", "risk_score": 70`, transform.Observation{Before: []byte(`{"risk_score":61,"assignee":"ana"}`)},
 			"Changed", "status closed, assignee removed, risk score from 61 to 70"},
+		{"who joined and who changed", people, transform.Observation{Before: before(`, "participants": [{"role": "offender", "object_value": "192.0.2.5"}, ` +
+			`{"role": "bystander", "object_value": "192.0.2.99"}]`), Added: transform.Enrichment{Devices: []byte(`[{"id":5,"display_name":"Printer"}]`)}},
+			"Changed", "2 participants joined: Printer, db1, 1 participant left"},
+		{"who changed, by its id", `, "participants": [{"id": 1, "role": "victim", "object_value": "192.0.2.5"}, {"id": 2, "username": "ana"}]`,
+			transform.Observation{Before: before(`, "participants": [{"id": 1, "role": "offender"}, {"id": 2, "username": "ana"}, {"id": 3}, {"id": 4}]`)},
+			"Changed", "2 participants left, 1 participant changed: 192.0.2.5"},
+		{"how many there are if who joined is not known", people, transform.Observation{Before: []byte(`{"participants":1,"list":2}`)}, "Changed", "participants from 1 to 3"},
 		{"that nothing changed that anybody tracks", ``, transform.Observation{Before: []byte(`{}`)}, "Changed", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -68,13 +68,19 @@ type detectionData struct {
 		End          millis        `json:"end_time"`
 		URL          text          `json:"url"`
 	} `json:"detection"`
-	Changes map[string]struct {
-		From json.RawMessage `json:"from"`
-		To   json.RawMessage `json:"to"`
-	} `json:"changes"`
-	Devices []device `json:"devices"`
-	Format  text     `json:"format"`
-	Link    text     `json:"link"`
+	Changes map[string]change `json:"changes"`
+	Devices []device          `json:"devices"`
+	Format  text              `json:"format"`
+	Link    text              `json:"link"`
+}
+
+type change struct {
+	From json.RawMessage `json:"from"`
+	To   json.RawMessage `json:"to"`
+	// Which participants differ.
+	Added   []participant `json:"added"`
+	Removed []participant `json:"removed"`
+	Changed []participant `json:"changed"`
 }
 
 type attack struct {
@@ -134,7 +140,7 @@ func (c *Card) detection(e transform.Event) {
 		c.Where = all[0].short()
 	}
 	c.fact("Devices", e.ContextSummary())
-	c.fact("Changed", changed(data))
+	c.fact("Changed", changed(data.Changes, names))
 	c.fact("Status", joined(", ", d.Status, d.Resolution))
 	c.fact("Ticket", string(d.TicketID))
 	c.fact("Assignee", string(d.Assignee))
@@ -169,31 +175,65 @@ func (e endpoint) short() string { return cmp.Or(e.name, e.address) }
 func endpoints(participants []participant, role text, devices map[text]text) []endpoint {
 	var found []endpoint
 	for _, p := range participants {
-		if p.Role != role {
-			continue
-		}
-		e := endpoint{name: string(p.Hostname), address: string(p.Value)}
-		if e.name == "" && p.ObjectType == "device" {
-			e.name = string(devices[p.ObjectID])
-		}
-		if e.short() == "" {
-			e.name = string(p.Username)
-		}
-		if e.short() == "" && p.ObjectID != "" {
-			e.name = joined(" ", p.ObjectType, p.ObjectID)
-		}
-		if e.short() != "" {
+		if e := p.endpoint(devices); p.Role == role && e.short() != "" {
 			found = append(found, e)
 		}
 	}
 	return found
 }
 
-// changed describes the changed fields in the order of transform.TrackedFields.
-func changed(data detectionData) string {
+// endpoint returns the participant's endpoint, given the names of devices.
+func (p participant) endpoint(devices map[text]text) endpoint {
+	e := endpoint{name: string(p.Hostname), address: string(p.Value)}
+	if e.name == "" && p.ObjectType == "device" {
+		e.name = string(devices[p.ObjectID])
+	}
+	if e.short() == "" {
+		e.name = string(p.Username)
+	}
+	if e.short() == "" && p.ObjectID != "" {
+		e.name = joined(" ", p.ObjectType, p.ObjectID)
+	}
+	return e
+}
+
+// moved describes the participants that differ, given the names of devices; "" if these are not
+// known.
+func (c change) moved(devices map[text]text) string {
+	var parts []string
+	for _, of := range []struct {
+		verb         string
+		participants []participant
+	}{{"joined", c.Added}, {"left", c.Removed}, {"changed", c.Changed}} {
+		n := len(of.participants)
+		if n == 0 {
+			continue
+		}
+		noun := "participants"
+		if n == 1 {
+			noun = "participant"
+		}
+		part := fmt.Sprintf("%d %s %s", n, noun, of.verb)
+		var names []string
+		for _, p := range of.participants {
+			if e := p.endpoint(devices); e.short() != "" {
+				names = append(names, e.short())
+			}
+		}
+		if len(names) > 0 {
+			part += ": " + list(names)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// changed describes the changed fields in the order of transform.TrackedFields, given the names of
+// devices.
+func changed(changes map[string]change, devices map[text]text) string {
 	var parts []string
 	for _, field := range transform.TrackedFields() {
-		change, ok := data.Changes[field]
+		change, ok := changes[field]
 		if !ok {
 			continue
 		}
@@ -201,7 +241,10 @@ func changed(data detectionData) string {
 		var from, to text
 		unpack(change.From, &from)
 		unpack(change.To, &to)
+		moved := change.moved(devices)
 		switch {
+		case moved != "":
+			parts = append(parts, moved)
 		case field == "end_time" || from == "" && to == "":
 			parts = append(parts, name)
 		case field == "participants":
