@@ -104,9 +104,9 @@ func TestTroubledPartsComeFirstAndAreLinked(t *testing.T) {
 	})
 	p.run("changes are as people read them", func(t *testing.T) {
 		for changes, want := range map[string]string{
-			"{end_time: {from: null, to: +new Date(2025, 0, 31, 8, 5, 9)}}":                       "end time: none → Jan 31, 2025, 08:05:09",
+			"{end_time: {from: null, to: +new Date(2025, 0, 31, 8, 5, 9)}}":                                                                                  "end time: none → Jan 31, 2025, 08:05:09",
 			"{participants: {from: 1, to: 2, added: [{hostname: 'a'}, {object_value: '10.0.0.1'}, null], removed: [{id: 7}], changed: [{username: 'ana'}]}}": "participants: 1 → 2, joined: a, 10.0.0.1, none, left: 7, changed: ana",
-			"{end_time: {from: '1795438357278', to: 1e300}, participants: {from: 2, to: [1e12]}}": "end time: 1795438357278 → 1e+300, participants: 2 → [1000000000000]",
+			"{end_time: {from: '1795438357278', to: 1e300}, participants: {from: 2, to: [1e12]}}":                                                            "end time: 1795438357278 → 1e+300, participants: 2 → [1000000000000]",
 		} {
 			expression := "import('/page/describe.js').then((d) => d.changesOf(" + changes + ").map((c) => `${c.field}: ${c.change}`).join(', '))"
 			assert.Equal(t, eval[string](p, expression), want, changes)
