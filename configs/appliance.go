@@ -45,6 +45,7 @@ type Appliance struct {
 	// read.
 	Records    []RecordQuery `yaml:"records"`
 	Context    Context       `yaml:"context"`
+	Notes      Notes         `yaml:"notes"`
 	Rules      Rules         `yaml:"rules"`
 	BlindSpots BlindSpots    `yaml:"blind_spots"`
 }

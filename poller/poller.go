@@ -193,7 +193,7 @@ func (p *Poller) Run(ctx context.Context) {
 			}
 			// Jitter of a tenth spreads the polls of many bridges.
 			wait += time.Duration((rand.Float64() - 0.5) / 5 * float64(wait))
-		case p.isOff(e):
+		case p.isOff(err):
 			wait = offFor
 		case e != nil && e.Refused():
 			wait = p.o.AuthRetry
@@ -222,9 +222,14 @@ func (p *Poller) Run(ctx context.Context) {
 // offFor is the wait before an optional source that is off is polled again.
 const offFor = time.Hour
 
-// isOff reports whether an error, which may be nil, means that an optional source is off.
-func (p *Poller) isOff(e *appliance.Error) bool {
-	return p.o.Optional && e != nil && isRefusal(e)
+// errOff is wrapped by the error of a poll of an optional source whose part of the appliance is
+// switched off.
+var errOff = errors.New("it is switched off on the appliance")
+
+// isOff reports whether the error of a poll, which may be nil, means that an optional source is off.
+func (p *Poller) isOff(err error) bool {
+	e, ok := errors.AsType[*appliance.Error](err)
+	return p.o.Optional && ok && (isRefusal(e) || errors.Is(err, errOff))
 }
 
 // isRefusal reports whether an answer means that the appliance does not have what was requested,
@@ -242,9 +247,8 @@ func (p *Poller) record(err error) {
 	s := &p.status
 	p.o.Metrics.polled(s.Source, class, now)
 	p.o.Watch.polled(s.Source, err)
-	e, _ := errors.AsType[*appliance.Error](err)
 	wasOff := s.Off
-	s.Off = p.isOff(e)
+	s.Off = p.isOff(err)
 	p.o.Metrics.setOff(s.Source, s.Off)
 	if err == nil {
 		if s.Failures > 0 {

@@ -29,6 +29,11 @@ func followUpsOf(a configs.Appliance) []followUp {
 		const interval = configs.Duration(5 * time.Second)
 		all = append(all, followUp{poller.StreamContext, interval, func(s *streams) poller.Source { return s.contexts }})
 	}
+	if n := a.Notes; a.Detections.Enabled && n.In {
+		all = append(all, followUp{poller.StreamNotes, n.Interval, func(s *streams) poller.Source {
+			return poller.NewNotes(s.client, s.store, s.options(poller.StreamNotes, configs.Start{}, 0), time.Duration(a.Detections.ForgetAfter))
+		}})
+	}
 	// add adds a part without options of its own.
 	add := func(enabled bool, stream string, interval configs.Duration, open func(*appliance.Client, poller.FollowUpStore, poller.StreamOptions) poller.Source) {
 		if enabled {
