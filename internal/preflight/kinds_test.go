@@ -28,6 +28,7 @@ func TestSamplesAreOfTheFollowUpsThatAreConfigured(t *testing.T) {
 		want   []string
 	}{
 		{"what is no longer shown", func(a *configs.Appliance) { a.Detections.Reconcile.Report = []string{"hidden", "gone"} }, []string{"detection.gone", "detection.hidden"}},
+		{"notes", func(a *configs.Appliance) { a.Notes.In = true }, []string{"detection.noted"}},
 		{"context", func(a *configs.Appliance) { a.Context.Devices = true }, []string{"detection.context"}},
 		{"rules", func(a *configs.Appliance) { a.Rules.Enabled = true }, []string{"rule.created", "rule.expired", "rule.removed", "rule.updated"}},
 		{"one kind of blind spots", func(a *configs.Appliance) { a.BlindSpots.RecordIngest = true }, []string{"blindspot.closed", "blindspot.opened"}},

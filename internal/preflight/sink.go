@@ -72,6 +72,7 @@ func everyKind(config *configs.Config) (all []fixture.Spec) {
 			for _, kind := range a.Detections.Reconcile.Report {
 				add(true, "detection."+kind)
 			}
+			add(a.Notes.In, "detection.noted")
 		}
 		add(a.Context.Devices, "detection.context")
 		add(a.Rules.Enabled, "rule.created", "rule.updated", "rule.expired", "rule.removed")
