@@ -111,7 +111,13 @@ func NewLifecycle(client LifecycleClient, store FollowUpStore, o LifecycleOption
 // Poll looks if a look is due. It reports at once that a newer version was read of a detection
 // that was missing.
 func (l *Lifecycle) Poll(ctx context.Context) (Next, error) {
-	return l.run(ctx, func(ctx context.Context) (Next, error) { return Idle, l.poll(ctx) })
+	return l.run(ctx, func(ctx context.Context) (Next, error) {
+		err := l.poll(ctx)
+		if e, ok := errors.AsType[*appliance.Error](err); ok && e.Status == http.StatusNotFound {
+			err = errors.New(err.Error()) // of one detection: the appliance does not lack this part
+		}
+		return Idle, err
+	})
 }
 
 func (l *Lifecycle) poll(ctx context.Context) error {

@@ -774,3 +774,21 @@ func TestACrashAtAnyStepLosesAndDoublesNothing(t *testing.T) {
 		require.True(t, slices.Equal(named(w.followUps(), a, b, c), want), "reported after a crash at step", at, w.followUps())
 	}
 }
+
+func TestAMissingDetectionDoesNotTurnTheLookOff(t *testing.T) {
+	w := newLifecycleWorld(t, t.TempDir())
+	w.add("a")
+	w.read()
+	served := *w.served.Load()
+	w.serve(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/detections/search") {
+			http.NotFound(rw, r)
+			return
+		}
+		served.ServeHTTP(rw, r)
+	}))
+	err := w.look()
+	assert.ErrorContains(t, err, "404")
+	_, is := errors.AsType[*appliance.Error](err)
+	assert.False(t, is, err)
+}
