@@ -173,10 +173,7 @@ func isWithin(interval map[string][]byte, at time.Time) (blindness, error) {
 			end += period
 		}
 		length := end - start
-		start = now - (now-origin-start)%period // the last start, or the next one if that is negative
-		if start > now {
-			start -= period
-		}
+		start = now - (now-origin-start%period)%period // the last start
 		end = start + length
 	}
 	return blindness{open: start <= now && now < end, since: time.Unix(start, 0), until: time.Unix(end, 0)}, nil

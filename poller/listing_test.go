@@ -254,7 +254,8 @@ func TestEachChangeOfATuningRuleIsAnEvent(t *testing.T) {
 			id := l.rule(fmt.Sprintf(`"expiration":%d`, now))
 			l.expect("it is created", "rule.created "+id, "rule.expired "+id)
 			l.now.Add(-60)
-			l.expect("the clock is set back")
+			other := l.rule("")
+			l.expect("the clock is set back, and another is created", "rule.created "+other)
 			l.now.Add(120)
 			l.expect("and goes on")
 		},
