@@ -290,7 +290,7 @@ func TestErrorsThatTheLogExplains(t *testing.T) {
 		{
 			"nobody listens at the NATS server's address",
 			configuration(t, good, fmt.Sprintf("  - {name: bus, nats: {url: \"nats://%s\", stream: NDR}}\n", loopback.Closed(t))),
-			[]string{"no server accepts connections", "next_attempt"},
+			[]string{"refuses connections", "next_attempt"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -146,7 +146,7 @@ tickets:
 `, natsURL))
 	r.intakes(t, "both report what fails", func(all []admin.IntakeStatus) bool {
 		return len(all) == 2 && all[0].State == "retrying" && strings.Contains(all[0].Error, "Authorization Violation") &&
-			all[1].State == "retrying" && strings.Contains(all[1].Error, "refused")
+			all[1].State == "retrying" && strings.Contains(all[1].Error, "refuses connections")
 	})
 	await(t, "the backlog", func() bool { return soc.count("") >= 3 })
 	status, answer := r.send(t, "", string(assign("ana")))
