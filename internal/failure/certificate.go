@@ -67,7 +67,7 @@ func certificateFaults(err error, p Peer) (found faults) {
 	}
 	if misnamed {
 		found = append(found, fault{
-			"certificate names another host", fmt.Sprintf("the certificate is not for %s, but for %s", other.Host, names(other.Certificate)),
+			"certificate names another host", fmt.Sprintf("the certificate is not for %s, but for %s", other.Host, p.hidden(names(other.Certificate))),
 			"set tls.server_name to one of these names, if the certificate is the right one, or fix the address",
 		})
 	}
@@ -75,7 +75,7 @@ func certificateFaults(err error, p Peer) (found faults) {
 		found = append(found, unknownAuthority(p, shown))
 	}
 	if unverified && len(found) == 0 {
-		found = faults{{"certificate not trusted", "the certificate is not trusted: " + quoted(failed.Err.Error()), "see tls.ca_file and tls.server_name"}}
+		found = faults{{"certificate not trusted", "the certificate is not trusted: " + p.hidden(quoted(failed.Err.Error())), "see tls.ca_file and tls.server_name"}}
 	}
 	return found
 }
@@ -114,7 +114,7 @@ func unknownAuthority(p Peer, shown []*x509.Certificate) fault {
 		return f
 	}
 	last := shown[len(shown)-1]
-	f.detail += ": " + quoted(last.Issuer.String())
+	f.detail += ": " + p.hidden(quoted(last.Issuer.String()))
 	if selfSigned(shown[0]) {
 		f.detail = "the certificate is self-signed and not trusted"
 		f.advice = "compare the fingerprint with the one on the server; if they match, save the certificate (openssl s_client -connect " + p.Address +

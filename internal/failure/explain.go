@@ -27,8 +27,17 @@ type Peer struct {
 	TLS *tls.Config
 	// Now returns the time that certificates are checked against; nil means time.Now.
 	Now func() time.Time
-	// Hide removes secrets from texts of the peer's certificates. It may be nil.
+	// Hide removes secrets from texts of the peer and of the network. It may be nil.
 	Hide func(string) string
+}
+
+// hidden returns a text of the peer or of the network without secrets. The bridge's own words are
+// not changed: a secret that is a common word would garble them.
+func (p Peer) hidden(text string) string {
+	if p.Hide == nil {
+		return text
+	}
+	return p.Hide(text)
 }
 
 // Time returns the time that certificates are checked against.
@@ -81,8 +90,7 @@ func Explain(err error, p Peer) *Explained {
 	}
 	e := &Explained{Err: err}
 	if known, ok := errors.AsType[*Explained](err); ok {
-		copied := *known
-		e = &copied
+		return known
 	} else if lookup, ok := errors.AsType[*net.DNSError](err); ok {
 		e.unresolved(where, key, lookup)
 	} else if faults := handshakeFaults(err, p); len(faults) > 0 {
@@ -90,12 +98,9 @@ func Explain(err error, p Peer) *Explained {
 		e.Detail = faults.join(", and ", func(f fault) string { return f.detail })
 		e.To = faults.join("; ", func(f fault) string { return f.advice })
 	} else if dialled := dialError(err); dialled != nil {
-		e.unconnected(where, key, dialled)
+		e.unconnected(where, key, dialled, p)
 	} else {
 		return nil
-	}
-	if p.Hide != nil {
-		e.Detail, e.To = p.Hide(e.Detail), p.Hide(e.To)
 	}
 	return e
 }
@@ -150,7 +155,7 @@ func dialError(err error) error {
 }
 
 // unconnected explains a failed dial.
-func (e *Explained) unconnected(where, key string, err error) {
+func (e *Explained) unconnected(where, key string, err error, p Peer) {
 	e.Step, e.Cause = StepConnect, cmp.Or(causeOfNetwork(err), "no connection")
 	timeout, _ := errors.AsType[net.Error](err)
 	switch {
@@ -164,7 +169,7 @@ func (e *Explained) unconnected(where, key string, err error) {
 		e.Detail = where + " does not answer"
 		e.To = "a firewall may drop the packets: check host and port in " + key + ", and that this machine may connect there"
 	default:
-		e.Detail = "no connection to " + where + ": " + err.Error()
+		e.Detail = "no connection to " + where + ": " + p.hidden(err.Error())
 		e.To = "check " + key + ", and this machine's network"
 		if known, ok := errors.AsType[interface {
 			error
@@ -206,7 +211,7 @@ func handshakeFaults(err error, p Peer) faults {
 		case "certificate required", "bad certificate", "unknown certificate", "unknown certificate authority":
 			return one("the server requires a client certificate that it trusts", "set tls.cert_file and tls.key_file")
 		default:
-			return one("the server refuses the TLS handshake: "+alert, "check whether it requires a client certificate (tls.cert_file) or an older version of TLS")
+			return one("the server refuses the TLS handshake: "+p.hidden(alert), "check whether it requires a client certificate (tls.cert_file) or an older version of TLS")
 		}
 	}
 	// The other errors of a handshake have no types, only texts.
@@ -216,7 +221,7 @@ func handshakeFaults(err error, p Peer) faults {
 			return one("the server closed the connection right after the TLS handshake", "check whether it requires a client certificate (tls.cert_file)")
 		}
 		if reason, ok := strings.CutPrefix(text, "tls: "); ok {
-			return one("the TLS handshake fails: "+reason, "see the tls keys")
+			return one("the TLS handshake fails: "+p.hidden(reason), "see the tls keys")
 		}
 	}
 	return nil

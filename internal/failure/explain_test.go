@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/redact"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/certificate"
 	"ndrbridge/test/require"
@@ -116,6 +117,26 @@ func TestEveryFaultOfACertificateIsReported(t *testing.T) {
 			}
 			assert.Equal(t, failure.CauseOf(e.Classified("POST")), test.cause)
 			assert.True(t, !strings.ContainsAny(e.Error(), "\x1b\n") && len(e.Error()) < 1000, "not bounded and printable:", e)
+		})
+	}
+}
+
+func TestOnlyTextsOfOthersAreRedacted(t *testing.T) {
+	hide := func(secret string) func(string) string { return redact.New(secret).Hide }
+	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	for _, test := range []struct {
+		name, secret string
+		err          error
+		want         string
+	}{
+		{"a secret that is one of our words garbles nothing", "refuses", dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), "sensor.example:443 refuses connections; nothing listens there: check host and port in url, and that the server is running"},
+		{"nor does one in an advice", "check", &net.DNSError{Name: "sensor.example", IsNotFound: true}, "no address is known for the name sensor.example; check the host in url, and the name servers of this machine"},
+		{"a text of the network is redacted", "hunter22", dial(errors.New("socks: user hunter22 is refused")), "no connection to sensor.example:443: socks: user [redacted] is refused; check url, and this machine's network"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e := failure.Explain(test.err, failure.Peer{Address: "sensor.example:443", Key: "url", Hide: hide(test.secret)})
+			require.True(t, e != nil, "no explanation")
+			assert.Equal(t, e.Error(), test.want)
 		})
 	}
 }
