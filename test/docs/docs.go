@@ -38,7 +38,7 @@ type Block struct {
 // Read returns all documents of the repository at root, sorted by path.
 func Read(root string) ([]Document, error) {
 	var paths []string
-	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/*.md", "docs/start/*.md", "deploy/README.md", "deploy/*/README.md"} {
+	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/*.md", "docs/start/*.md", "docs/formats/*.md", "deploy/README.md", "deploy/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil {
 			return nil, fmt.Errorf("find the documents: %w", err)
