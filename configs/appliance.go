@@ -46,6 +46,7 @@ type Appliance struct {
 	Records    []RecordQuery `yaml:"records"`
 	Context    Context       `yaml:"context"`
 	Notes      Notes         `yaml:"notes"`
+	Evidence   Evidence      `yaml:"evidence"`
 	Rules      Rules         `yaml:"rules"`
 	BlindSpots BlindSpots    `yaml:"blind_spots"`
 }

@@ -102,7 +102,10 @@ func (n *Notes) poll(ctx context.Context) (Next, error) {
 	for _, d := range due {
 		entry, event, err := n.ask(ctx, d)
 		if err != nil {
-			if !n.givesUp(ctx, d.id, err) {
+			if !n.onlyThat(ctx, strconv.FormatInt(d.id, 10), fmt.Sprintf("the note of detection %d", d.id), err, func() error {
+				_, err := n.client.DetectionModTime(ctx, d.id)
+				return err
+			}) {
 				if failed := save(); failed != nil {
 					return Idle, failed
 				}
@@ -213,19 +216,6 @@ func forgottenBefore(ctx context.Context, store Store, detections checkpoint.Sou
 	}
 	p, err := parsePosition[detectionsPosition](stored)
 	return max(0, p.ModTime-after.Milliseconds()), err
-}
-
-// givesUp reports whether the round continues without the note of a detection, because only that
-// cannot be read.
-func (n *Notes) givesUp(ctx context.Context, id int64, err error) bool {
-	e, ok := errors.AsType[*appliance.Error](err)
-	if !ok || e.Refused() || e.Status == 0 || errors.Is(err, errOff) || !mayBeObject(ctx, err) {
-		return false
-	}
-	return n.giveUp(strconv.FormatInt(id, 10), fmt.Sprintf("the note of detection %d", id), err, func() error {
-		_, err := n.client.DetectionModTime(ctx, id)
-		return err
-	}) == nil
 }
 
 // note is what an event says of a note.

@@ -325,3 +325,13 @@ func (s *stream) giveUp(key, what string, cause error, readOther func() error) e
 	s.log.Error("an object cannot be read; it becomes a dead letter, and the stream continues without it", "object", what, "error", cause)
 	return nil
 }
+
+// onlyThat reports whether a follow-up continues without an object, because a request for it has
+// failed often enough while readOther succeeds. It is called after each failure.
+func (s *stream) onlyThat(ctx context.Context, key, what string, cause error, readOther func() error) bool {
+	e, ok := errors.AsType[*appliance.Error](cause)
+	if !ok || e.Refused() || isRefusal(e) || errors.Is(cause, errOff) || !mayBeObject(ctx, cause) {
+		return false
+	}
+	return s.giveUp(key, what, cause, readOther) == nil
+}

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -25,6 +26,8 @@ type FollowUp struct {
 	// Name and Value are what was learned: a member of data beside the detection.
 	Name  string
 	Value any
+	// Related is the member related of data; nil: it has none.
+	Related any
 	// Recorded is when the bridge received it.
 	Recorded time.Time
 }
@@ -34,7 +37,12 @@ type FollowUp struct {
 func (c Encoder) FollowUp(f FollowUp) (Event, error) {
 	subject := strconv.FormatInt(f.Detection.ID, 10)
 	id := subject + "-" + f.Kind + "-" + f.Key
-	value, err := json.Marshal(f.Value)
+	value, err := marshal(f.Value)
+	if err == nil && f.Related != nil {
+		var related []byte
+		related, err = marshal(f.Related)
+		value = append(append(value, `,"related":`...), related...)
+	}
 	if err != nil {
 		return Event{}, fmt.Errorf("event %q: %s: %w", id, f.Name, err)
 	}
@@ -43,6 +51,16 @@ func (c Encoder) FollowUp(f FollowUp) (Event, error) {
 	a.severity(f.Detection.severity)
 	a.Repaired = f.Detection.repaired
 	return encode(a, []byte(`{"detection":`), f.Detection.object, []byte(`,"`+f.Name+`":`), value, []byte(`}`))
+}
+
+// marshal returns the JSON of a value. Unlike that of json.Marshal, it is not longer than the
+// json.RawMessage in it.
+func marshal(value any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(value)
+	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // Remembered returns a detection as far as it is remembered: its id, the mod_time and create_time

@@ -6,6 +6,8 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
+	"ndrbridge/transform"
+	"ndrbridge/transform/match"
 )
 
 // followUp is a part of an appliance's configuration that is read beside the streams: what the
@@ -34,6 +36,11 @@ func followUpsOf(a configs.Appliance) []followUp {
 			return poller.NewNotes(s.client, s.store, s.options(poller.StreamNotes, configs.Start{}, 0), time.Duration(a.Detections.ForgetAfter))
 		}})
 	}
+	if e := a.Evidence; a.Detections.Enabled && e.Match != "" {
+		// Polls that find nothing to do make no requests.
+		const interval = configs.Duration(10 * time.Second)
+		all = append(all, followUp{poller.StreamEvidence, interval, (*streams).evidence})
+	}
 	// add adds a part without options of its own.
 	add := func(enabled bool, stream string, interval configs.Duration, open func(*appliance.Client, poller.FollowUpStore, poller.StreamOptions) poller.Source) {
 		if enabled {
@@ -60,6 +67,22 @@ func (s *streams) newContexts() *poller.Contexts {
 		StreamOptions: s.options(poller.StreamContext, s.appliance.Detections.Start, s.appliance.Detections.PageSize),
 		Tags:          x.Tags, Groups: x.Groups, Software: x.Software,
 		Every: time.Duration(x.Every), Wait: time.Duration(x.Wait), ForgetAfter: time.Duration(s.appliance.Detections.ForgetAfter),
+	})
+}
+
+// evidence returns the source of evidence.
+func (s *streams) evidence() poller.Source {
+	e := s.appliance.Evidence
+	// The configuration has compiled it already.
+	selects, err := match.Compile(e.Match)
+	matches := selects.Matches
+	if err != nil {
+		matches = func(transform.Event) (bool, error) { return false, err }
+	}
+	return poller.NewEvidence(s.client, s.store, poller.EvidenceOptions{
+		StreamOptions: s.options(poller.StreamEvidence, configs.Start{}, 0), Matches: matches, Types: e.Types,
+		Before: time.Duration(e.Before), After: time.Duration(e.After), MaxRecords: e.MaxRecords, PerHour: e.PerHour,
+		Related: e.Related, ForgetAfter: time.Duration(s.appliance.Detections.ForgetAfter),
 	})
 }
 
