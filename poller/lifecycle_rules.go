@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -38,7 +37,7 @@ type visibilityRule struct {
 func (l *Lifecycle) hidingRules(ctx context.Context) (rules hidingRules, err error) {
 	var page appliance.Page
 	err = l.client.HidingRules(ctx, &page)
-	if e, ok := errors.AsType[*appliance.Error](err); ok && (e.Status == http.StatusForbidden || e.Status == http.StatusNotFound) {
+	if e, ok := errors.AsType[*appliance.Error](err); ok && isRefusal(e) {
 		return rules, nil
 	}
 	if err != nil {

@@ -73,6 +73,7 @@ func everyKind(config *configs.Config) (all []fixture.Spec) {
 				add(true, "detection."+kind)
 			}
 			add(a.Notes.In, "detection.noted")
+			add(a.Evidence.Match != "", "detection.evidence")
 		}
 		add(a.Context.Devices, "detection.context")
 		add(a.Rules.Enabled, "rule.created", "rule.updated", "rule.expired", "rule.removed")
