@@ -201,19 +201,17 @@ func (l *Lifecycle) look(ctx context.Context, position detectionsPosition) error
 		return err
 	}
 	if len(f.detections) > 0 {
+		replaced, err := l.o.Replaced(ctx)
+		if err != nil {
+			return fmt.Errorf("find out whether the appliance was replaced: %w", err)
+		}
+		if replaced {
+			return errors.New("the appliance seems to be another one: nothing is reported as hidden or gone; see ndrbridge status")
+		}
 		if err := l.walk(ctx, f, position); err != nil {
 			return fmt.Errorf("look at the known detections: %w", err)
 		}
 		missing, back := f.result()
-		if len(missing)+len(back) > 0 {
-			replaced, err := l.o.Replaced(ctx)
-			if err != nil {
-				return fmt.Errorf("find out whether the appliance was replaced: %w", err)
-			}
-			if replaced {
-				return errors.New("the appliance seems to be another one: nothing is reported as hidden or gone; see ndrbridge status")
-			}
-		}
 		if err := l.report(ctx, back); err != nil {
 			return err
 		}
@@ -286,7 +284,7 @@ func (l *Lifecycle) follow(ctx context.Context) (*following, error) {
 				continue
 			}
 			if transform.IsClosed(k.tracked) {
-				f.close(k.modTime)
+				f.addClosed(k.modTime)
 				continue
 			}
 			d := &followed{version: k.version(), created: k.created}
@@ -311,8 +309,8 @@ func (l *Lifecycle) follow(ctx context.Context) (*following, error) {
 	}
 }
 
-// close adds a closed detection.
-func (f *following) close(modTime int64) {
+// addClosed adds the mod_time of a closed detection.
+func (f *following) addClosed(modTime int64) {
 	at, _ := slices.BinarySearch(f.closed, modTime)
 	f.closed = slices.Insert(f.closed, at, modTime)
 	f.closed = f.closed[max(0, len(f.closed)-maxWitnesses):]
