@@ -208,7 +208,11 @@ func (l *Lifecycle) look(ctx context.Context, position detectionsPosition) error
 		if replaced {
 			return errors.New("the appliance seems to be another one: nothing is reported as hidden or gone; see ndrbridge status")
 		}
-		if err := l.walk(ctx, f, position); err != nil {
+		err = l.walk(ctx, f, f.lowestOpen, position, false)
+		if err == nil && !f.witness { // closed ones may still be shown
+			err = l.walk(ctx, f, f.lowest, position, true)
+		}
+		if err != nil {
 			return fmt.Errorf("look at the known detections: %w", err)
 		}
 		missing, back := f.result()
@@ -220,10 +224,7 @@ func (l *Lifecycle) look(ctx context.Context, position detectionsPosition) error
 		}
 	}
 	// What is remembered here is forgotten after what the detections source remembers.
-	forget := position.ModTime - l.o.ForgetAfter.Milliseconds()
-	if f.known > 0 {
-		forget = min(forget, f.lowest)
-	}
+	forget := min(position.ModTime-l.o.ForgetAfter.Milliseconds(), f.lowest)
 	l.position.Looked = began
 	return l.write(ctx, checkpoint.Commit{ForgetBefore: max(0, forget)}, encodePosition(l.position))
 }
@@ -240,20 +241,17 @@ type followed struct {
 // following is what a look compares.
 type following struct {
 	detections map[int64]*followed
-	open       int     // those of detections that were not reported as missing
-	known      int     // the known detections, closed or not
-	lowest     int64   // the lowest mod_time of these
-	closed     []int64 // the highest of the closed ones, ascending
-	witness    bool    // the walk has shown a known detection
+	open       int   // those of detections that were not reported as missing
+	known      int   // the known detections, closed or not
+	lowest     int64 // the lowest mod_time of these
+	lowestOpen int64 // and of detections
+	highest    int64 // the highest of detections
+	witness    bool  // the walk has shown a known detection
 }
-
-// maxWitnesses is how many of the newest closed detections a walk shows: an appliance that shows
-// none of the open ones may show these.
-const maxWitnesses = 16
 
 // follow collects the known detections that are not closed.
 func (l *Lifecycle) follow(ctx context.Context) (*following, error) {
-	f := &following{detections: make(map[int64]*followed)}
+	f := &following{detections: make(map[int64]*followed), lowest: math.MaxInt64, lowestOpen: math.MaxInt64}
 	for after := ""; ; {
 		entries, err := l.memory.Remembered(ctx, l.filtered.source, after, lifecycleChunk)
 		if err != nil || len(entries) == 0 {
@@ -277,14 +275,9 @@ func (l *Lifecycle) follow(ctx context.Context) (*following, error) {
 			if err != nil {
 				return nil, err
 			}
-			if f.known++; f.known == 1 || k.modTime < f.lowest {
-				f.lowest = k.modTime
-			}
-			if len(k.tracked) == 0 {
-				continue
-			}
-			if transform.IsClosed(k.tracked) {
-				f.addClosed(k.modTime)
+			f.known++
+			f.lowest = min(f.lowest, k.modTime)
+			if len(k.tracked) == 0 || transform.IsClosed(k.tracked) {
 				continue
 			}
 			d := &followed{version: k.version(), created: k.created}
@@ -301,6 +294,7 @@ func (l *Lifecycle) follow(ctx context.Context) (*following, error) {
 			if !d.missing {
 				f.open++
 			}
+			f.lowestOpen, f.highest = min(f.lowestOpen, k.modTime), max(f.highest, k.modTime)
 			f.detections[id] = d
 		}
 		if len(f.detections) > maxVerified {
@@ -309,26 +303,13 @@ func (l *Lifecycle) follow(ctx context.Context) (*following, error) {
 	}
 }
 
-// addClosed adds the mod_time of a closed detection.
-func (f *following) addClosed(modTime int64) {
-	at, _ := slices.BinarySearch(f.closed, modTime)
-	f.closed = slices.Insert(f.closed, at, modTime)
-	f.closed = f.closed[max(0, len(f.closed)-maxWitnesses):]
-}
-
-// walk marks the detections that the appliance shows. It ends with what had changed when it
-// began, because an appliance may change as fast as it is read.
-func (l *Lifecycle) walk(ctx context.Context, f *following, position detectionsPosition) error {
-	from, until := int64(math.MaxInt64), position.ModTime
-	if len(f.closed) > 0 {
-		from = f.closed[0]
-	}
-	for _, d := range f.detections {
-		from, until = min(from, d.ModTime), max(until, d.ModTime)
-	}
-	d := l.filtered
+// walk marks the detections that the appliance shows from a mod_time on; with untilWitness, until
+// one of them is known. It ends with what had changed when it began, because an appliance may
+// change as fast as it is read.
+func (l *Lifecycle) walk(ctx context.Context, f *following, from int64, position detectionsPosition, untilWitness bool) error {
+	d, until := l.filtered, max(position.ModTime, f.highest)
 	w := newWalk(wholeSecond(from) - 1)
-	for first, done := true, false; !done; first = false {
+	for first, done := true, false; !done && !(untilWitness && f.witness); first = false {
 		err := d.show(ctx, w, &done, func(rows []object) error {
 			if first {
 				until = max(until, d.clock+clockResolution)

@@ -684,6 +684,22 @@ func TestMostAtOnceAreReportedIfAnotherLookMissesThemToo(t *testing.T) {
 		w.mustLook()
 		assert.Equal(t, len(w.followUps()), 10, "reported")
 	})
+	t.Run("all of them at once, if an older closed one is shown", func(t *testing.T) {
+		w := newLifecycleWorld(t, t.TempDir())
+		w.update("closed", w.add("c"))
+		w.update("closed", w.add("a"), w.add("a"), w.add("a"))
+		w.add("a")
+		w.read()
+		w.mustLook()
+		w.rule(`"detection_type":"a","offender":{"object_type":"ipaddr","object_value":"0.0.0.0/0"}`)
+		for _, v := range w.standin.Latest() {
+			if v.Type == "a" {
+				w.standin.Hide(v.ID)
+			}
+		}
+		w.mustLook()
+		assert.Equal(t, len(w.followUps()), 1, "reported")
+	})
 	t.Run("all of them, if a rule proves it", func(t *testing.T) {
 		w, _ := begin(t, 2, 0)
 		w.rule("")
