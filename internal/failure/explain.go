@@ -92,7 +92,7 @@ func Explain(err error, p Peer) *Explained {
 	if known, ok := errors.AsType[*Explained](err); ok {
 		return known
 	} else if lookup, ok := errors.AsType[*net.DNSError](err); ok {
-		e.unresolved(where, key, lookup)
+		e.unresolved(where, key, lookup, p)
 	} else if faults := handshakeFaults(err, p); len(faults) > 0 {
 		e.Step, e.Cause = StepTLS, faults.join(" and ", func(f fault) string { return f.cause })
 		e.Detail = faults.join(", and ", func(f fault) string { return f.detail })
@@ -129,9 +129,9 @@ func HandshakeFailed(err error) bool {
 }
 
 // unresolved explains the failed lookup of a host's name.
-func (e *Explained) unresolved(where, key string, err *net.DNSError) {
+func (e *Explained) unresolved(where, key string, err *net.DNSError, p Peer) {
 	host, _, _ := net.SplitHostPort(where)
-	host = cmp.Or(host, err.Name)
+	host = cmp.Or(host, p.hidden(err.Name))
 	e.Step, e.Cause = StepAddress, "name server fails"
 	e.Detail, e.To = host+" cannot be looked up", "check this machine's name servers (/etc/resolv.conf), and that they answer"
 	if err.IsNotFound {
