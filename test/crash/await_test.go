@@ -22,7 +22,10 @@ func (s *scene) more(t *testing.T, b *bridge, sink string) {
 
 // quiet waits until no event has arrived for a while.
 func (s *site) quiet() {
-	const while = 2 * time.Second
+	while := 2 * time.Second
+	if s.followUps { // which are polled less often than streams
+		while = 8 * time.Second
+	}
 	received, since := -1, time.Now()
 	for time.Since(since) < while {
 		now := 0
@@ -66,6 +69,9 @@ func (s *scene) await(t *testing.T, b *bridge) {
 			t.Error(fault)
 		}
 		t.Fatalf("%s; the last bridge wrote:\n%s", late, b.output.end())
+	}
+	if s.followUps {
+		s.quiet() // what follows the last versions is delivered, too
 	}
 }
 

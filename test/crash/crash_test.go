@@ -51,6 +51,7 @@ func TestKillsLoseNothing(t *testing.T) {
 	s.calm()
 	s.await(t, b)
 	s.awaitOpen(t, b)
+	s.quiet()
 	t.Logf("everything arrived after %v", time.Since(begun))
 	b.terminate(t)
 	s.judge(t, kills)
