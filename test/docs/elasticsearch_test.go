@@ -129,7 +129,8 @@ func (e *elasticsearch) putTransform(r *http.Request) error {
 	var transform struct {
 		Description string `json:"description"`
 		Source      struct {
-			Index []string `json:"index"`
+			Index []string       `json:"index"`
+			Query map[string]any `json:"query"`
 		} `json:"source"`
 		Dest struct {
 			Index string `json:"index"`
