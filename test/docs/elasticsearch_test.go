@@ -197,8 +197,9 @@ func (e *elasticsearch) putLifecycle(r *http.Request) error {
 
 func (e *elasticsearch) search(r *http.Request) error {
 	var query struct {
-		Size int            `json:"size"`
-		Aggs map[string]any `json:"aggs"`
+		Size  int            `json:"size"`
+		Query map[string]any `json:"query"`
+		Aggs  map[string]any `json:"aggs"`
 	}
 	if err := decode(r, &query); err != nil {
 		return err
