@@ -252,7 +252,8 @@ func (c *Contexts) poll(ctx context.Context) (Next, error) {
 	return Now, nil
 }
 
-// contextChunk is how many entries are read at once.
+// contextChunk is how many versions may be pending before no more marks are read, and how many are
+// delivered at a time.
 const contextChunk = 1000
 
 // load reads what the store remembers: devices, and the marks of versions without an event.
@@ -265,27 +266,31 @@ func (c *Contexts) load(ctx context.Context) error {
 			return err
 		}
 	}
-	err := c.each(ctx, c.source, "", func(e checkpoint.Entry) error {
-		id, err := strconv.ParseInt(e.Key, 10, 64)
-		if err != nil {
-			return nil // of a version whose event was delivered
-		}
-		var d ContextDevice
-		if err := json.Unmarshal(e.Value, &d); err != nil {
-			return fmt.Errorf("read the remembered device %d: %w", id, err)
-		}
+	err := eachRemembered(ctx, c.memory, c.source, "", func(entries []checkpoint.Entry) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.put(d)
+		for _, e := range entries {
+			id, err := strconv.ParseInt(e.Key, 10, 64)
+			if err != nil {
+				continue // of a version whose event was delivered
+			}
+			var d ContextDevice
+			if err := json.Unmarshal(e.Value, &d); err != nil {
+				return fmt.Errorf("read the remembered device %d: %w", id, err)
+			}
+			c.put(d)
+		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	var ids []int64
-	err = c.each(ctx, c.versions, markPrefix, func(e checkpoint.Entry) error {
-		if id, err := strconv.ParseInt(strings.TrimPrefix(e.Key, markPrefix), 10, 64); err == nil {
-			ids = append(ids, id)
+	err = eachRemembered(ctx, c.memory, c.versions, markPrefix, func(entries []checkpoint.Entry) error {
+		for _, e := range entries {
+			if id, err := strconv.ParseInt(strings.TrimPrefix(e.Key, markPrefix), 10, 64); err == nil {
+				ids = append(ids, id)
+			}
 		}
 		return nil
 	})
@@ -294,25 +299,6 @@ func (c *Contexts) load(ctx context.Context) error {
 	c.mu.Unlock()
 	c.loaded = err == nil
 	return err
-}
-
-// each calls do for the remembered entries of a source whose keys come after a key.
-func (c *Contexts) each(ctx context.Context, source checkpoint.Source, after string, do func(checkpoint.Entry) error) error {
-	for {
-		entries, err := c.memory.Remembered(ctx, source, after, contextChunk)
-		if err != nil {
-			return fmt.Errorf("read what is remembered of %s: %w", source, err)
-		}
-		for _, e := range entries {
-			if err := do(e); err != nil {
-				return err
-			}
-		}
-		if len(entries) < contextChunk {
-			return nil
-		}
-		after = entries[len(entries)-1].Key
-	}
 }
 
 // put adds a device. c.mu must be held.

@@ -172,14 +172,8 @@ func (e *Evidence) load(ctx context.Context) (err error) {
 		}
 		return e.commit(ctx, evidencePosition{next - 1}, checkpoint.Commit{})
 	}
-	const chunk = 1000
-	for after, more := "", true; more; {
-		entries, err := e.state.Remembered(ctx, e.source, after, chunk)
-		if err != nil {
-			return fmt.Errorf("read the detections that wait for evidence: %w", err)
-		}
+	err = eachRemembered(ctx, e.state, e.source, "", func(entries []checkpoint.Entry) error {
 		for _, entry := range entries {
-			after = entry.Key
 			s, err := parsePosition[evidenceState](entry.Value)
 			if err != nil {
 				return err
@@ -191,7 +185,10 @@ func (e *Evidence) load(ctx context.Context) (err error) {
 				e.done = append(e.done, s.Done)
 			}
 		}
-		more = len(entries) == chunk
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if e.position, err = parsePosition[evidencePosition](e.committed); err == nil {
 		e.written, e.loaded = e.position, true

@@ -157,17 +157,9 @@ func (l *Lifecycle) isDue() bool {
 	return since < 0 || since >= l.o.ReconcileEvery.Milliseconds() // the clock may have gone back
 }
 
-// lifecycleChunk is how many detections are recalled, and reported, at a time.
-const lifecycleChunk = 500
-
 // readAgain reports the missing detections of which a newer version was read.
 func (l *Lifecycle) readAgain(ctx context.Context) error {
-	for after := ""; ; {
-		entries, err := l.memory.Remembered(ctx, l.source, after, lifecycleChunk)
-		if err != nil || len(entries) == 0 {
-			return err
-		}
-		after = entries[len(entries)-1].Key
+	return eachRemembered(ctx, l.memory, l.source, "", func(entries []checkpoint.Entry) error {
 		var changes []stateChange
 		for _, e := range entries {
 			was, err := parsePosition[reported](e.Value)
@@ -181,10 +173,8 @@ func (l *Lifecycle) readAgain(ctx context.Context) error {
 				})
 			}
 		}
-		if err := l.report(ctx, changes); err != nil {
-			return err
-		}
-	}
+		return l.report(ctx, changes)
+	})
 }
 
 // suspect is a known version of a detection that a look did not show.
@@ -252,19 +242,14 @@ type following struct {
 // follow collects the known detections that are not closed.
 func (l *Lifecycle) follow(ctx context.Context) (*following, error) {
 	f := &following{detections: make(map[int64]*followed), lowest: math.MaxInt64, lowestOpen: math.MaxInt64}
-	for after := ""; ; {
-		entries, err := l.memory.Remembered(ctx, l.filtered.source, after, lifecycleChunk)
-		if err != nil || len(entries) == 0 {
-			return f, err
-		}
-		after = entries[len(entries)-1].Key
+	err := eachRemembered(ctx, l.memory, l.filtered.source, "", func(entries []checkpoint.Entry) error {
 		keys := make([]string, len(entries))
 		for i, e := range entries {
 			keys[i] = e.Key
 		}
 		values, err := l.store.Recall(ctx, l.source, keys)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i, e := range entries {
 			id, err := strconv.ParseInt(e.Key, 10, 64)
@@ -273,7 +258,7 @@ func (l *Lifecycle) follow(ctx context.Context) (*following, error) {
 			}
 			k, err := parseKnown(e.Value)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			f.known++
 			f.lowest = min(f.lowest, k.modTime)
@@ -284,7 +269,7 @@ func (l *Lifecycle) follow(ctx context.Context) (*following, error) {
 			if values[i] != nil {
 				was, err := parsePosition[reported](values[i])
 				if err != nil {
-					return nil, err
+					return err
 				}
 				d.missing = was.missing()
 				if d.missing && was.version != d.version {
@@ -298,9 +283,11 @@ func (l *Lifecycle) follow(ctx context.Context) (*following, error) {
 			f.detections[id] = d
 		}
 		if len(f.detections) > maxVerified {
-			return nil, fmt.Errorf("more than %d detections are open: too many to be compared; set detections.reconcile.report to []", maxVerified)
+			return fmt.Errorf("more than %d detections are open: too many to be compared; set detections.reconcile.report to []", maxVerified)
 		}
-	}
+		return nil
+	})
+	return f, err
 }
 
 // walk marks the detections that the appliance shows from a mod_time on; with untilWitness, until
@@ -438,7 +425,7 @@ func (l *Lifecycle) reportMissing(ctx context.Context, f *following, missing []s
 	if missing, err = l.searchAgain(ctx, missing); err != nil {
 		return false, fmt.Errorf("search again for missing detections: %w", err)
 	}
-	for chunk := range slices.Chunk(missing, lifecycleChunk) {
+	for chunk := range slices.Chunk(missing, rememberedChunk) {
 		if err := l.confirm(ctx, rules, chunk); err != nil {
 			return false, err
 		}
@@ -450,7 +437,7 @@ func (l *Lifecycle) reportMissing(ctx context.Context, f *following, missing []s
 // prove returns an error unless rules hide all of the missing detections, while the appliance
 // shows none that is known.
 func (l *Lifecycle) prove(ctx context.Context, rules hidingRules, missing []suspect, known int) error {
-	for chunk := range slices.Chunk(missing, lifecycleChunk) {
+	for chunk := range slices.Chunk(missing, rememberedChunk) {
 		_, versions, err := l.recallKnown(ctx, chunk)
 		if err != nil {
 			return err
@@ -572,7 +559,7 @@ type visibility struct {
 // report commits changes with their events. Changes of versions that are not the known ones any
 // more are left out, and so are the events of those that are closed.
 func (l *Lifecycle) report(ctx context.Context, changes []stateChange) error {
-	for chunk := range slices.Chunk(changes, lifecycleChunk) {
+	for chunk := range slices.Chunk(changes, rememberedChunk) {
 		suspects := make([]suspect, len(chunk))
 		for i, c := range chunk {
 			suspects[i] = c.suspect

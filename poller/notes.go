@@ -161,7 +161,7 @@ type remembered struct {
 func (n *Notes) due(ctx context.Context, closed, forget int64) (due []remembered, more bool, err error) {
 	newer := func(a, b remembered) int { return cmp.Or(cmp.Compare(b.modTime, a.modTime), cmp.Compare(b.id, a.id)) }
 	asked := remembered{n.position.ID, known{modTime: n.position.At}}
-	err = eachRemembered(ctx, n.known, n.detections, func(d remembered) {
+	err = eachDetection(ctx, n.known, n.detections, func(d remembered) {
 		switch {
 		case len(d.tracked) == 0, d.modTime < forget:
 		case d.modTime < closed && transform.IsClosed(d.tracked):
@@ -181,16 +181,10 @@ func (n *Notes) due(ctx context.Context, closed, forget int64) (due []remembered
 	return due, more, err
 }
 
-// eachRemembered calls do for the detections that a source remembers.
-func eachRemembered(ctx context.Context, store FollowUpStore, detections checkpoint.Source, do func(remembered)) error {
-	const chunk = 1000
-	for after := ""; ; {
-		entries, err := store.Remembered(ctx, detections, after, chunk)
-		if err != nil {
-			return fmt.Errorf("read the detections that are known: %w", err)
-		}
+// eachDetection calls do for the detections that a source remembers.
+func eachDetection(ctx context.Context, store FollowUpStore, detections checkpoint.Source, do func(remembered)) error {
+	return eachRemembered(ctx, store, detections, "", func(entries []checkpoint.Entry) error {
 		for _, e := range entries {
-			after = e.Key
 			id, err := strconv.ParseInt(e.Key, 10, 64)
 			if err != nil || id <= 0 { // not one of a detection that can be asked for
 				continue
@@ -201,10 +195,8 @@ func eachRemembered(ctx context.Context, store FollowUpStore, detections checkpo
 			}
 			do(remembered{id, k})
 		}
-		if len(entries) < chunk {
-			return nil
-		}
-	}
+		return nil
+	})
 }
 
 // forgottenBefore returns the mod_time before which a detections source forgets what it knows;

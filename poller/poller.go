@@ -5,6 +5,7 @@ package poller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -44,6 +45,27 @@ type Store interface {
 type FollowUpStore interface {
 	Store
 	Remembered(ctx context.Context, source checkpoint.Source, after string, limit int) ([]checkpoint.Entry, error)
+}
+
+// rememberedChunk is how many remembered entries are read, recalled or reported at a time.
+const rememberedChunk = 500
+
+// eachRemembered calls do with what a source remembers under keys after a key, some entries at a
+// time; "" comes before all keys.
+func eachRemembered(ctx context.Context, store FollowUpStore, source checkpoint.Source, after string, do func([]checkpoint.Entry) error) error {
+	for {
+		entries, err := store.Remembered(ctx, source, after, rememberedChunk)
+		if err != nil {
+			return fmt.Errorf("read what is remembered of %s: %w", source, err)
+		}
+		if len(entries) == 0 {
+			return nil
+		}
+		if err := do(entries); err != nil {
+			return err
+		}
+		after = entries[len(entries)-1].Key
+	}
 }
 
 // Next is when a source should be polled again.
