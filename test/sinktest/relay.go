@@ -1,6 +1,7 @@
 package sinktest
 
 import (
+	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -11,14 +12,15 @@ import (
 // Relay forwards TCP connections to a server and can break them, which simulates a
 // network failure while the server keeps running.
 type Relay struct {
-	listener net.Listener
-	server   string
-	done     sync.WaitGroup
+	addr   string
+	server string
+	done   sync.WaitGroup
 
-	mu    sync.Mutex
-	state relayState
-	moved sync.Cond // state is no longer stalled
-	conns map[net.Conn]bool
+	mu       sync.Mutex
+	listener net.Listener // refuses connections while down
+	state    relayState
+	moved    sync.Cond // state is no longer stalled
+	conns    map[net.Conn]bool
 }
 
 type relayState int
@@ -36,22 +38,33 @@ func NewRelay(t testing.TB, server string) *Relay {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	r := &Relay{listener: listener, server: server, conns: map[net.Conn]bool{}}
+	r := &Relay{addr: listener.Addr().String(), server: server, listener: listener, conns: map[net.Conn]bool{}}
 	r.moved.L = &r.mu
-	r.done.Go(r.accept)
+	// While the relay is down, this connection keeps the port from other processes.
+	client, err := net.Dial("tcp", r.addr)
+	require.NoError(t, err)
+	kept, err := listener.Accept()
+	require.NoError(t, err)
+	r.done.Go(func() { r.accept(listener) })
 	t.Cleanup(func() {
-		listener.Close()
-		r.set(down)
+		r.Down()
 		r.done.Wait()
+		client.Close()
+		kept.Close()
 	})
 	return r
 }
 
 // Addr returns the relay's address.
-func (r *Relay) Addr() string { return r.listener.Addr().String() }
+func (r *Relay) Addr() string { return r.addr }
 
-// Down closes the connections, and new ones as soon as they are accepted.
-func (r *Relay) Down() { r.set(down) }
+// Down closes the connections, and refuses new ones.
+func (r *Relay) Down() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.listener.Close()
+	r.set(down)
+}
 
 // Hang keeps connections and accepts new ones, but discards all data.
 func (r *Relay) Hang() {
@@ -77,11 +90,22 @@ func (r *Relay) Resume() {
 }
 
 // Restore closes the connections and forwards new ones.
-func (r *Relay) Restore() { r.set(forwarding) }
-
-func (r *Relay) set(state relayState) {
+func (r *Relay) Restore() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.state == down {
+		listener, err := net.Listen("tcp", r.addr)
+		if err != nil {
+			panic(fmt.Sprintf("the relay's port was taken: %v", err))
+		}
+		r.listener = listener
+		r.done.Go(func() { r.accept(listener) })
+	}
+	r.set(forwarding)
+}
+
+// set closes the connections. It is called with mu held.
+func (r *Relay) set(state relayState) {
 	r.state = state
 	r.moved.Broadcast()
 	for conn := range r.conns {
@@ -103,9 +127,9 @@ func (r *Relay) admit(conn net.Conn) bool {
 	return true
 }
 
-func (r *Relay) accept() {
+func (r *Relay) accept(listener net.Listener) {
 	for {
-		client, err := r.listener.Accept()
+		client, err := listener.Accept()
 		if err != nil {
 			return
 		}
