@@ -76,7 +76,7 @@ func acceptingPreset() *webhook.Preset {
 		Compose: func([]transform.Event) (webhook.Request, error) {
 			return webhook.Request{Events: 1, Body: []byte("{}")}, nil
 		},
-		Judge: func(webhook.Request, webhook.Answer) (*webhook.Request, error) { return nil, nil },
+		Judge: func(webhook.Request, webhook.Answer) error { return nil },
 	}
 }
 

@@ -88,18 +88,11 @@ func (m *Memory) now() time.Time {
 	return time.Now()
 }
 
-// remember stores values by key, even if ctx is done: the objects exist already, and
-// would be created again.
-func (m *Memory) remember(ctx context.Context, values map[string][]byte) error {
-	if len(values) == 0 {
-		return nil
-	}
+// remember stores a value, even if ctx is done.
+func (m *Memory) remember(ctx context.Context, key string, value []byte) error {
 	at := m.now()
-	entries := make([]checkpoint.Entry, 0, len(values))
-	for key, value := range values {
-		entries = append(entries, checkpoint.Entry{Key: key, Value: value, At: at.UnixMilli()})
-	}
-	return m.Store.RememberSink(context.WithoutCancel(ctx), m.Sink, entries, max(0, at.Add(-m.Keep).UnixMilli()))
+	entry := checkpoint.Entry{Key: key, Value: value, At: at.UnixMilli()}
+	return m.Store.RememberSink(context.WithoutCancel(ctx), m.Sink, []checkpoint.Entry{entry}, max(0, at.Add(-m.Keep).UnixMilli()))
 }
 
 // remembers reports whether the preset uses a memory.
@@ -115,39 +108,4 @@ func (s *Sink) known(ctx context.Context, events []transform.Event) ([][]byte, e
 		return nil, failure.Unavailable(failure.ScopeTarget, "%s: not sent: %w", s.target, err)
 	}
 	return known, nil
-}
-
-// compose returns the request for the leading events.
-func (s *Sink) compose(events []transform.Event, known [][]byte) (Request, error) {
-	if !s.remembers() {
-		return s.preset.Compose(events)
-	}
-	return s.preset.ComposeWithMemory(events, known)
-}
-
-// remember stores the values that follow from an answer.
-func (s *Sink) remember(ctx context.Context, request Request, answer Answer) error {
-	if !s.remembers() {
-		return nil
-	}
-	return s.store(ctx, s.preset.Remember(request, answer))
-}
-
-func (s *Sink) store(ctx context.Context, values map[string][]byte) error {
-	if err := s.o.Memory.remember(ctx, values); err != nil {
-		return failure.Unavailable(failure.ScopeTarget, "%s: sent, but its result could not be stored: %w", s.target, err)
-	}
-	return nil
-}
-
-// finish calls Finish if the preset has it, and stores the values it returns.
-func (s *Sink) finish(ctx context.Context, request Request, answer Answer) error {
-	if !s.remembers() || s.preset.Finish == nil {
-		return nil
-	}
-	values, err := s.preset.Finish(ctx, request, answer)
-	if err != nil {
-		return s.report(err)
-	}
-	return s.store(ctx, values)
 }

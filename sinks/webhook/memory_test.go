@@ -24,36 +24,30 @@ import (
 type ticketPreset struct{}
 
 func (p ticketPreset) preset() *webhook.Preset {
-	return &webhook.Preset{
-		Compose: func(events []transform.Event) (webhook.Request, error) {
-			return p.compose(events, make([][]byte, len(events)))
-		},
-		Judge: p.judge, Key: webhook.DetectionKey, ComposeWithMemory: p.compose, Remember: p.remember,
-	}
+	return &webhook.Preset{Key: webhook.DetectionKey, Converse: p.converse}
 }
 
-func (ticketPreset) compose(events []transform.Event, known [][]byte) (webhook.Request, error) {
+func (ticketPreset) converse(ctx context.Context, c *webhook.Conversation, events []transform.Event) (int, error) {
 	e := events[0]
-	body := "find " + e.Subject
-	if known[0] != nil {
-		body = fmt.Sprintf("comment %s on %s", e.ID, known[0])
+	ask := func(format string, args ...any) (string, error) {
+		a, err := c.Do(ctx, webhook.Request{Body: fmt.Appendf(nil, format, args...)})
+		if err == nil {
+			err = a.Refusal()
+		}
+		return string(a.Body), err
 	}
-	return webhook.Request{Events: 1, Body: []byte(body), About: e}, nil
-}
-
-func (ticketPreset) judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
-	if string(a.Body) == "none" {
-		e := r.About.(transform.Event)
-		return &webhook.Request{Events: 1, Body: []byte("open " + e.Subject), About: e}, nil
+	if known := c.Known(0); known != nil {
+		_, err := ask("comment %s on %s", e.ID, known)
+		return 1, err
 	}
-	return nil, a.Refusal()
-}
-
-func (ticketPreset) remember(r webhook.Request, a webhook.Answer) map[string][]byte {
-	if ticket, found := strings.CutPrefix(string(a.Body), "ticket "); found {
-		return map[string][]byte{webhook.DetectionKey(r.About.(transform.Event)): []byte(ticket)}
+	answer, err := ask("find %s", e.Subject)
+	if err == nil && answer == "none" {
+		answer, err = ask("open %s", e.Subject)
 	}
-	return nil
+	if ticket, found := strings.CutPrefix(answer, "ticket "); found && err == nil {
+		err = c.Remember(ctx, e, []byte(ticket))
+	}
+	return 1, err
 }
 
 // ticketService is the service of ticketPreset: it has at most one ticket for each
@@ -178,69 +172,18 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 		require.NoError(t, open(t, webhook.Options{URL: url, Preset: ticketPreset{}.preset()}).Send(t.Context(), []transform.Event{first, second}))
 		ask(t, o, "find 7", "open 7", "find 7")
 	})
+	t.Run("a failure of the preset has its class and the target", func(t *testing.T) {
+		o, _, _, sink := remembering(t, &webhook.Preset{Converse: func(context.Context, *webhook.Conversation, []transform.Event) (int, error) {
+			return 1, failure.Errorf(failure.Rejected, "no such project")
+		}})
+		err := sink.Send(t.Context(), []transform.Event{first})
+		sinktest.ExpectFailure(t, err, failure.Rejected, "POST to http://", "no such project")
+		ask(t, o)
+	})
 	t.Run("other events have no key", func(t *testing.T) {
 		for _, kind := range presettest.Events(t) {
 			got := webhook.DetectionKey(kind.Event)
 			assert.Equal(t, got != "", kind.Event.Stream() == transform.StreamDetections, kind.Name, got)
-		}
-	})
-}
-
-// finishingPreset is a ticketPreset that finishes each detection once, except those
-// with an even number.
-type finishingPreset struct {
-	ticketPreset
-	done *[]string
-	err  error
-}
-
-func (d finishingPreset) preset() *webhook.Preset {
-	p := d.ticketPreset.preset()
-	p.ComposeWithMemory, p.Finish = d.compose, d.finish
-	return p
-}
-
-func (d finishingPreset) compose(events []transform.Event, known [][]byte) (webhook.Request, error) {
-	if strings.HasSuffix(events[0].Subject, "8") {
-		return webhook.Request{Events: 1, Nothing: true, About: events[0]}, nil
-	}
-	return d.ticketPreset.compose(events, known)
-}
-
-func (d finishingPreset) finish(_ context.Context, r webhook.Request, a webhook.Answer) (map[string][]byte, error) {
-	*d.done = append(*d.done, string(a.Body))
-	return map[string][]byte{webhook.DetectionKey(r.About.(transform.Event)): []byte("done")}, d.err
-}
-
-func TestAPresetFinishesBeforeAnEventIsDelivered(t *testing.T) {
-	start := func(t *testing.T, err error) (*ticketService, *[]string, *presettest.FaultyStore, *webhook.Memory, *webhook.Sink) {
-		t.Helper()
-		done := new([]string)
-		o, m, memory, sink := remembering(t, finishingPreset{done: done, err: err}.preset())
-		return o, done, m, memory, sink
-	}
-	odd, even := presettest.Version(t, 7, 0, "new"), presettest.Version(t, 8, 0, "new")
-	t.Run("after the last answer, or without any where nothing is sent", func(t *testing.T) {
-		o, done, _, memory, sink := start(t, nil)
-		require.NoError(t, sink.Send(t.Context(), []transform.Event{odd, even}))
-		want := []string{"ticket T1", ""}
-		assert.True(t, slices.Equal(*done, want) && len(o.received) == 2, "finished", *done, "asked", o.received)
-		known, err := memory.Store.RecallSink(t.Context(), memory.Sink, []string{webhook.DetectionKey(odd), webhook.DetectionKey(even)})
-		assert.True(t, err == nil && string(known[0]) == "done" && string(known[1]) == "done", known, err)
-	})
-	t.Run("its failure is the event's, with its class", func(t *testing.T) {
-		_, _, _, _, sink := start(t, failure.Errorf(failure.Rejected, "no such project"))
-		err := sink.Send(t.Context(), []transform.Event{even})
-		sinktest.ExpectFailure(t, err, failure.Rejected, "no such project")
-	})
-	t.Run("what cannot be remembered of it is done again", func(t *testing.T) {
-		_, done, m, _, sink := start(t, nil)
-		m.Remember = func() error { return errFull }
-		err := sink.Send(t.Context(), []transform.Event{even})
-		sinktest.ExpectFailure(t, err, failure.Transient)
-		m.Remember = nil
-		if err := sink.Send(t.Context(), []transform.Event{even}); err != nil || len(*done) != 2 {
-			t.Errorf("%v, finished %q", err, *done)
 		}
 	})
 }

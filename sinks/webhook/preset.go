@@ -13,7 +13,6 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/redact"
-	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
 
@@ -38,50 +37,36 @@ type Preset struct {
 	// Compose returns the request for the leading events; there is at least one. An
 	// error must be a *failure.Error, and is the result of the first event alone.
 	Compose func(events []transform.Event) (Request, error)
-	// Judge interprets an answer. A nil error means that all events of the request are
+	// Judge interprets the answer to it. A nil error means that all events of the request are
 	// durable; failure.EventErrors holds the result of each; a *failure.Error applies to
 	// all of them, and if its class is Rejected, to one that is not identified. A 2xx
 	// whose body is not the service's own is failure.Transient, or failure.Halted if url is
-	// probably wrong. If more requests are needed first, Judge returns the next one.
+	// probably wrong.
 	//
 	// Answers of 1xx and 3xx, and HTML pages with 2xx, halt the sink and are not passed to
 	// Judge. Nil means that Options.Expect decides, or the status alone, even if the body is
 	// incomplete.
-	Judge func(Request, Answer) (next *Request, err error)
-	// The functions below are of a preset that remembers the objects it created at the
-	// service, such as the message that later versions of a detection edit; all are nil if
-	// it remembers nothing. The sink reads and writes the remembered values, in
-	// Options.Memory.
-	//
-	// The values that Remember returns are durable before the next request is sent, and
-	// before Send reports the events as delivered. After a crash between the answer and
-	// that write, the object is created again. A preset that must not create duplicates
-	// queries the service first, and has Judge return the creating request only if the
-	// answer shows no such object.
+	Judge func(Request, Answer) error
 
-	// Key returns the key under which an event's value is remembered: DetectionKey for
-	// a detection's; empty if nothing is remembered.
+	// Converse, unless nil, delivers the leading events of a batch instead of Compose and Judge,
+	// by any number of requests, and returns how many events that are, at least 1, and their
+	// result: that of Judge. Compose then only shows what the first event becomes.
+	Converse func(ctx context.Context, c *Conversation, events []transform.Event) (n int, err error)
+	// Key returns the key under which Converse remembers a value of an event, such as the
+	// message that later versions of a detection edit: DetectionKey for a detection's; empty if
+	// nothing is remembered. If Key is nil, nothing is. The values are in Options.Memory.
+	//
+	// After a crash between an answer and Conversation.Remember, the object is created again. A
+	// preset that must not create duplicates queries the service first.
 	Key func(transform.Event) string
-	// ComposeWithMemory replaces Compose if there is a memory. known holds the value
-	// remembered for each event, or nil.
-	ComposeWithMemory func(events []transform.Event, known [][]byte) (Request, error)
-	// Remember returns the values to remember, by key, after an answer for which Judge
-	// returned no error. It may return none.
-	Remember func(Request, Answer) map[string][]byte
-	// Finish, unless nil, does something locally before events count as delivered. It is
-	// called when no request follows, and for a Request that is Nothing, with an empty
-	// Answer. The values that Remember returned are durable by then. It returns more values
-	// to remember, and is called again if storing them fails. An error must be a
-	// *failure.Error, and is the result of the request's events.
-	Finish func(context.Context, Request, Answer) (map[string][]byte, error)
 }
 
 // Request is one request to a service.
 type Request struct {
 	// Events is the number of leading events that the request carries; at least 1.
 	Events int
-	// Nothing means that there is nothing to send: the events are delivered once Finish
-	// returns. All fields below but About are ignored.
+	// Nothing means that there is nothing to send: the events are delivered. The fields below are
+	// ignored.
 	Nothing bool
 	// Method is GET, without a body, for a read; empty means Options.Method.
 	Method string
@@ -93,10 +78,8 @@ type Request struct {
 	URL *url.URL
 	// Cookies are sent in addition to those in Options.Headers.
 	Cookies []*http.Cookie
-	// After is how long to wait before the request is sent.
+	// After is how long to wait before the request is sent; a Conversation's first is not delayed.
 	After time.Duration
-	// About is data of the preset, for its own methods; the sink ignores it.
-	About any
 
 	header http.Header // of the request; nil: that of every request
 }
@@ -125,26 +108,42 @@ func (a Answer) QuoteBody() string { return excerpt(bytes.NewReader(a.Body), a.s
 // event is larger.
 const maxAnswer = 16 << 20
 
-// sendLeading sends one request with the leading events, and its follow-ups. It returns how many
-// events that are, and their result.
+// sendLeading delivers the leading events. It returns how many events that are, and their result.
 func (s *Sink) sendLeading(ctx context.Context, events []transform.Event) (n int, err error) {
-	known, err := s.known(ctx, events)
-	if err != nil {
+	c := Conversation{sink: s, events: events}
+	if c.known, err = s.known(ctx, events); err != nil {
 		return len(events), err
 	}
-	request, err := s.compose(events, known)
-	n = request.Events
-	switch {
-	case err != nil:
-		return 1, s.report(err)
-	case n < 1 || n > len(events):
-		return len(events), fmt.Errorf("%s: the preset composed a request for %d of %d events", s.target, n, len(events))
-	case request.Nothing:
-		return n, s.finish(ctx, request, Answer{secrets: s.hidden()})
-	case len(request.Body) > s.o.MaxBodyBytes:
-		return n, s.report(s.notSent(s.o.tooLarge(request.Body)))
+	if s.preset.Converse == nil {
+		n, err = s.composeAndJudge(ctx, &c)
+	} else {
+		n, err = s.preset.Converse(ctx, &c, events)
 	}
-	return n, s.converse(ctx, request, events[:n])
+	switch {
+	case err == nil && (n < 1 || n > len(events)):
+		return len(events), fmt.Errorf("%s: the preset delivered %d of %d events", s.target, n, len(events))
+	case err == nil:
+		c.reportReceipt(ctx)
+	case err != c.failed:
+		err = s.report(err)
+	}
+	return n, err
+}
+
+// composeAndJudge delivers the leading events by one request.
+func (s *Sink) composeAndJudge(ctx context.Context, c *Conversation) (n int, err error) {
+	request, err := s.preset.Compose(c.events)
+	if err != nil {
+		return 1, err
+	}
+	if n = request.Events; request.Nothing || n < 1 || n > len(c.events) {
+		return n, nil
+	}
+	answer, err := c.exchange(ctx, request)
+	if c.failed = err; err != nil {
+		return n, err
+	}
+	return n, s.judge(request, answer)
 }
 
 // notSent returns the error of events that are refused before they are sent.
@@ -152,51 +151,13 @@ func (s *Sink) notSent(err error) *failure.Error {
 	return failure.Unsendable("not sent: %s", s.excerpt(err.Error()))
 }
 
-// converse sends a request for the events and its follow-ups until an answer decides their
-// result. One timeout covers them all; it starts when the rate limit permits the first.
-func (s *Sink) converse(ctx context.Context, request Request, events []transform.Event) error {
-	if err := s.waitForRate(ctx); err != nil {
-		return err
-	}
-	ctx, cancel := s.withTimeout(ctx)
-	defer cancel()
-	for {
-		answer, err := s.roundTrip(ctx, request, events)
-		if err != nil {
-			return err
-		}
-		next, err := s.judge(request, answer)
-		if err != nil {
-			return s.report(err)
-		}
-		if report := sinks.Receipts(ctx); report != nil {
-			report(s.target + ": " + statusText(answer.Status))
-		}
-		if err := s.remember(ctx, request, answer); err != nil {
-			return err
-		}
-		if next == nil {
-			return s.finish(ctx, request, answer)
-		}
-		request = *next
-		select {
-		case <-time.After(request.After):
-		case <-ctx.Done():
-			return s.notAnswered(ctx, ctx.Err())
-		}
-		if err := s.waitForRate(ctx); err != nil {
-			return err
-		}
-	}
-}
-
 // judge interprets an answer, as Preset.Judge does.
-func (s *Sink) judge(r Request, a Answer) (next *Request, err error) {
+func (s *Sink) judge(r Request, a Answer) error {
 	switch {
 	case a.Status/100 == 2 && s.o.Expect != nil:
-		return nil, s.o.Expect.check(a)
+		return s.o.Expect.check(a)
 	case s.preset.Judge == nil || a.isPage():
-		return nil, a.Refusal()
+		return a.Refusal()
 	}
 	return s.preset.Judge(r, a)
 }
@@ -249,11 +210,12 @@ func (s *Sink) exchange(ctx context.Context, method string, target *url.URL, hea
 	case 3:
 		a.redirect = s.location(answer)
 	}
-	limit := int64(maxAnswer)
-	if s.preset.Judge == nil {
-		limit = maxDrained
+	limit := int64(maxDrained)
+	parsed := s.preset.Judge != nil || s.preset.Converse != nil
+	if parsed {
+		limit = maxAnswer
 	}
-	bodyDecides := s.preset.Judge != nil || s.o.Expect != nil && len(s.o.Expect.JSON) > 0
+	bodyDecides := parsed || s.o.Expect != nil && len(s.o.Expect.JSON) > 0
 	a.Body, err = s.read(answer, limit)
 	switch {
 	case a.redirect != "":

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -37,7 +38,25 @@ func (p lines) preset() *webhook.Preset {
 	return &webhook.Preset{
 		Header:  map[string]string{"Content-Type": "text/plain", "X-Key": p.secret},
 		Secrets: []string{"hidden-" + p.secret}, RequestsPerSecond: p.perSecond, Undivided: p.undivided,
-		Compose: p.compose, Judge: p.judge,
+		Compose: p.compose, Converse: p.converse,
+	}
+}
+
+func (p lines) converse(ctx context.Context, c *webhook.Conversation, events []transform.Event) (int, error) {
+	r, err := p.compose(events)
+	if err != nil {
+		return 1, err
+	}
+	n := r.Events
+	for {
+		a, err := c.Do(ctx, r)
+		if err != nil {
+			return n, err
+		}
+		if string(a.Body) != "later" {
+			return n, a.Refusal()
+		}
+		r = webhook.Request{Events: n, Body: []byte("now?"), URL: p.again, After: time.Millisecond}
 	}
 }
 
@@ -51,13 +70,6 @@ func (p lines) compose(events []transform.Event) (webhook.Request, error) {
 		return webhook.Request{}, failure.Errorf(failure.Rejected, "%s cannot be said", events[0].ID)
 	}
 	return webhook.Request{Events: n, Body: body}, nil
-}
-
-func (p lines) judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
-	if string(a.Body) == "later" {
-		return &webhook.Request{Events: r.Events, Body: []byte("now?"), URL: p.again, After: time.Millisecond}, nil
-	}
-	return nil, a.Refusal()
 }
 
 // named makes events that have these ids, all of one key.

@@ -86,10 +86,10 @@ const (
 
 // judge classifies Discord's answer. The wait in the body is in seconds with a
 // fraction, and more exact than that in the header.
-func judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+func judge(_ webhook.Request, a webhook.Answer) error {
 	refusal := a.Refusal()
 	if refusal == nil {
-		return nil, nil
+		return nil
 	}
 	var reply struct {
 		Code       int     `json:"code"`
@@ -107,7 +107,7 @@ func judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	}
 	err := a.Error(class)
 	err.RetryAfter = wait
-	return nil, err
+	return err
 }
 
 // Discord's limits (see its reference of the message resource), in characters.

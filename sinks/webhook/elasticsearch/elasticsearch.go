@@ -228,19 +228,19 @@ type item struct {
 }
 
 // judge returns the result of each event.
-func judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+func judge(r webhook.Request, a webhook.Answer) error {
 	if err := a.Refusal(); err != nil {
-		return nil, err
+		return err
 	}
 	var bulk reply
 	if err := json.Unmarshal(a.Body, &bulk, jsontext.AllowInvalidUTF8(true)); err != nil || bulk.Errors == nil {
-		return nil, failure.Errorf(failure.Transient, "status %d, but the answer is not a bulk response: %s", a.Status, a.QuoteBody())
+		return failure.Errorf(failure.Transient, "status %d, but the answer is not a bulk response: %s", a.Status, a.QuoteBody())
 	}
 	if !*bulk.Errors {
-		return nil, nil
+		return nil
 	}
 	if len(bulk.Items) != r.Events {
-		return nil, failure.Errorf(failure.Transient, "the answer has %d items for a bulk of %d", len(bulk.Items), r.Events)
+		return failure.Errorf(failure.Transient, "the answer has %d items for a bulk of %d", len(bulk.Items), r.Events)
 	}
 	each := make(failure.EventErrors, r.Events)
 	failed := false
@@ -249,9 +249,9 @@ func judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 		failed = failed || each[i] != nil
 	}
 	if !failed {
-		return nil, nil
+		return nil
 	}
-	return nil, each
+	return each
 }
 
 // result returns the result of the event, which is part of a.

@@ -2,6 +2,8 @@
 package pagerduty
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -76,19 +78,45 @@ func open(s webhook.PresetSettings, target *url.URL) (*webhook.Preset, error) {
 	change := *target
 	change.Path = strings.TrimSuffix(target.Path, "/enqueue") + "/change/enqueue"
 	p := preset{key: s.Key, alerts: target, change: &change}
-	return &webhook.Preset{Secrets: []string{s.Key}, RequestsPerSecond: 2, Compose: p.compose, Judge: judge}, nil
+	return &webhook.Preset{Secrets: []string{s.Key}, RequestsPerSecond: 2, Compose: p.compose, Converse: p.converse}, nil
+}
+
+// converse sends the first event, and resolves the alert of a test.
+func (p preset) converse(ctx context.Context, c *webhook.Conversation, events []transform.Event) (int, error) {
+	err := p.send(ctx, c, events[0], "")
+	if err == nil && events[0].IsTest() {
+		err = p.send(ctx, c, events[0], "resolve")
+	}
+	return 1, err
+}
+
+func (p preset) send(ctx context.Context, c *webhook.Conversation, e transform.Event, action string) error {
+	r, err := p.request(e, action)
+	if err != nil {
+		return err
+	}
+	a, err := c.Do(ctx, r)
+	if err != nil {
+		return err
+	}
+	return judge(a)
 }
 
 // compose returns the request for the first event.
 func (p preset) compose(events []transform.Event) (webhook.Request, error) {
-	e := events[0]
+	return p.request(events[0], "")
+}
+
+// request returns the request for an event. action is that of its alert; if it is empty, it
+// follows from the event.
+func (p preset) request(e transform.Event, action string) (webhook.Request, error) {
 	c := card.Of(e)
 	target := p.alerts
 	m := message{RoutingKey: p.key, Payload: newPayload(c)}
 	if c.Link != "" {
 		m.Links = []link{{c.Link, "Open the detection"}}
 	}
-	if m.EventAction = actionOf(e, c); m.EventAction == "" {
+	if m.EventAction = cmp.Or(action, actionOf(e, c)); m.EventAction == "" {
 		target = p.change
 	} else {
 		m.DedupKey = dedupKey(e)
@@ -96,17 +124,7 @@ func (p preset) compose(events []transform.Event) (webhook.Request, error) {
 		m.Payload.Component, m.Payload.Group = e.Appliance, e.Stream()
 		m.Client = "ndrbridge"
 	}
-	request := webhook.Request{Events: 1, URL: target}
-	if e.IsTest() {
-		resolve := m
-		resolve.EventAction = "resolve"
-		after, err := request.EncodeJSON(resolve)
-		if err != nil {
-			return request, err
-		}
-		request.About = &after
-	}
-	return request.EncodeJSON(m)
+	return webhook.Request{Events: 1, URL: target}.EncodeJSON(m)
 }
 
 // actionOf returns the action for an event's alert, or "" for a change event.
@@ -163,9 +181,9 @@ func dedupKey(e transform.Event) string {
 	return key
 }
 
-// judge classifies PagerDuty's answer, and resolves the alert of a test. An invalid key is answered with 400, like an
-// invalid event; only the message differs.
-func judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+// judge classifies PagerDuty's answer. An invalid key is answered with 400, like an invalid event;
+// only the message differs.
+func judge(a webhook.Answer) error {
 	var reply struct {
 		Message string   `json:"message"`
 		Errors  []string `json:"errors"`
@@ -173,13 +191,9 @@ func judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	_ = json.Unmarshal(a.Body, &reply) // if it is not JSON, the message is empty
 	message := strings.ToLower(reply.Message + " " + strings.Join(reply.Errors, " "))
 	if a.Status == http.StatusBadRequest && (strings.Contains(message, "routing key") || strings.Contains(message, "routing_key")) {
-		return nil, a.Error(failure.Halted)
+		return a.Error(failure.Halted)
 	}
-	if err := a.Refusal(); err != nil {
-		return nil, err
-	}
-	resolve, _ := r.About.(*webhook.Request)
-	return resolve, nil
+	return a.Refusal()
 }
 
 const (

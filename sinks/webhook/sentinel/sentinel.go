@@ -147,14 +147,14 @@ type reply struct {
 }
 
 // judge accepts the whole request on status 204.
-func judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+func judge(_ webhook.Request, a webhook.Answer) error {
 	var answer reply
 	switch err := a.Refusal(); {
 	case err == nil && a.Status != http.StatusNoContent:
-		return nil, a.Error(failure.Transient) // not from this API
+		return a.Error(failure.Transient) // not from this API
 	case err != nil && json.Unmarshal(a.Body, &answer) == nil && answer.Error.Code == "InvalidStream":
-		return nil, a.Error(failure.Halted) // the rule has no such stream
+		return a.Error(failure.Halted) // the rule has no such stream
 	default:
-		return nil, err
+		return err
 	}
 }

@@ -1,9 +1,9 @@
 package slack
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
@@ -62,30 +62,28 @@ func read(a webhook.Answer) (parsed answer) {
 	return parsed
 }
 
-// judge classifies Slack's answer. If the message to edit or reply to is lost, the
-// event is posted as a new message.
-func (p *preset) judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
-	code := strings.TrimSpace(string(a.Body))
-	if p.s.Key != "" {
-		answer := read(a)
-		t, _ := r.About.(task)
-		switch {
-		case answer.OK && t.kind == edits && t.replies:
-			t.to.Closed = closed(t.event)
-			return p.next(task{event: t.event, kind: repliesTo, to: t.to})
-		case answer.OK:
-			return nil, nil
-		case t.kind != posts && slices.Contains(lost, answer.Error):
-			return p.next(task{event: t.event, kind: posts})
-		}
-		code = answer.Error
-	} else if a.Status/100 == 2 {
-		return nil, nil
+// lost reports whether the message to edit or reply to is lost.
+func (a answer) lost() bool { return !a.OK && slices.Contains(lost, a.Error) }
+
+// ask sends a request of a bot. The error is that of refused.
+func ask(ctx context.Context, c *webhook.Conversation, r webhook.Request) (answer, error) {
+	a, err := c.Do(ctx, r)
+	if err != nil {
+		return answer{}, err
 	}
+	reply := read(a)
+	if reply.OK {
+		return reply, nil
+	}
+	return reply, refused(a, reply.Error)
+}
+
+// refused returns the error of an answer with an error code.
+func refused(a webhook.Answer, code string) error {
 	refusal := a.Refusal()
 	class, _ := failure.ClassOf(refusal) // Transient if the status is 200
 	if class == failure.Throttled {
-		return nil, refusal
+		return refusal
 	}
 	switch {
 	case slices.Contains(halted, code):
@@ -95,14 +93,5 @@ func (p *preset) judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 	case slices.Contains(throttled, code):
 		class = failure.Throttled
 	}
-	return nil, a.Error(class)
-}
-
-// next returns the request for a follow-up task.
-func (p *preset) next(t task) (*webhook.Request, error) {
-	r, err := p.request(t)
-	if err != nil {
-		return nil, err
-	}
-	return &r, nil
+	return a.Error(class)
 }

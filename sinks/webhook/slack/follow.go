@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
@@ -23,23 +24,6 @@ type posted struct {
 	// Closed means that the message shows the detection as closed.
 	Closed bool `json:"closed,omitempty"`
 }
-
-// task is what a bot's request does with an event.
-type task struct {
-	event transform.Event
-	kind  kind
-	to    posted // the message to edit or reply to
-	// replies means that a reply follows the edit.
-	replies bool
-}
-
-type kind int
-
-const (
-	posts kind = iota
-	edits
-	repliesTo
-)
 
 // key returns the detection's key if its messages are remembered.
 func (p *preset) key(e transform.Event) string {
@@ -65,113 +49,147 @@ func (m posted) newer(e transform.Event) bool {
 	return e.Redelivered && (m.Recorded.After(e.RecordedTime) || m.Recorded.Equal(e.RecordedTime) && m.Version.After(e.Time))
 }
 
-// composeWithMemory edits the message of the first event's detection, or replies to it.
-// If there is no message it posts one: of the first event, or of all leading events
-// without one.
-func (p *preset) composeWithMemory(events []transform.Event, known [][]byte) (webhook.Request, error) {
-	first := events[0]
-	if m, found := p.message(known[0]); found {
-		return p.follow(first, m)
+// converse edits the message of the first event's detection, or replies to it. If there is no
+// message it posts one: of the first event, or of all leading events without one.
+func (p *preset) converse(ctx context.Context, c *webhook.Conversation, events []transform.Event) (int, error) {
+	if m, found := p.message(c.Known(0)); found {
+		return 1, p.follow(ctx, c, events[0], m)
 	}
-	untracked, subjects := p.untracked(events, known)
-	if subjects > card.Few {
-		return p.composeTogether(events[:untracked])
+	together := p.together(events, func(i int) bool {
+		_, found := p.message(c.Known(i))
+		return found
+	})
+	if together == 0 {
+		return 1, p.begin(ctx, c, events[0])
 	}
-	if p.key(first) != "" {
-		return p.request(task{event: first, kind: posts})
+	r, err := p.composeTogether(events[:together])
+	if err != nil {
+		return 1, err
 	}
-	n := 1
-	for n < untracked && p.key(events[n]) == "" {
-		n++
-	}
-	return p.composeTogether(events[:n])
+	_, err = ask(ctx, c, r)
+	return r.Events, err
 }
 
-// untracked counts the leading events whose detection has no message, and their
-// subjects: all versions of a detection count as one.
-func (p *preset) untracked(events []transform.Event, known [][]byte) (n, subjects int) {
+// together counts the leading events that one message is for, because they are many or not
+// remembered; 0 means that the first has a message of its own. has reports whether the detection
+// of an event has a message.
+func (p *preset) together(events []transform.Event, has func(i int) bool) int {
+	untracked, subjects := 0, 0 // all versions of a detection are one subject
 	seen := make(map[string]bool)
-	for i, e := range events {
-		if _, found := p.message(known[i]); found {
-			break
-		}
-		n++
-		if key := p.key(e); key == "" || !seen[key] {
+	for untracked < len(events) && !has(untracked) {
+		if key := p.key(events[untracked]); key == "" || !seen[key] {
 			seen[key] = true
 			subjects++
 		}
+		untracked++
 	}
-	return n, subjects
+	if subjects > card.Few {
+		return untracked
+	}
+	n := 0
+	for n < untracked && p.key(events[n]) == "" {
+		n++
+	}
+	return n
 }
 
-// follow edits the detection's message, or replies to it, as configured. The message shows the last
-// version, so a follow-up is always a reply.
-func (p *preset) follow(e transform.Event, m posted) (webhook.Request, error) {
-	t := task{event: e, kind: edits, to: m}
-	switch {
-	case m.newer(e), e.IsFollowUp():
-		t.kind = repliesTo
-	case p.s.Updates == thread:
+// begin posts a message for an event, and remembers it. That of a follow-up is not remembered:
+// the next version must not replace it.
+func (p *preset) begin(ctx context.Context, c *webhook.Conversation, e transform.Event) error {
+	r, err := p.composePost(e)
+	if err != nil {
+		return err
+	}
+	reply, err := ask(ctx, c, r)
+	if err != nil || reply.Channel == "" || reply.TS == "" {
+		return err
+	}
+	return p.remember(ctx, c, e, posted{Channel: reply.Channel, TS: reply.TS, Closed: closed(e)})
+}
+
+// follow edits the detection's message, or replies to it, as configured, or does both. The message
+// shows the last version, so a follow-up is always a reply. If the message is lost, the event has
+// a new one.
+func (p *preset) follow(ctx context.Context, c *webhook.Conversation, e transform.Event, m posted) error {
+	shown := m.newer(e) || e.IsFollowUp() // the message is not to show e
+	inThread := p.s.Updates == thread
+	if !shown && (!inThread || m.Closed || closed(e)) {
 		// The edit is first: it can be repeated if the reply fails.
-		t.replies = true
-		if !m.Closed && !closed(e) {
-			t.kind = repliesTo
+		r, err := p.composeEdit(e, m)
+		if err != nil {
+			return err
+		}
+		reply, err := ask(ctx, c, r)
+		if reply.lost() {
+			return p.begin(ctx, c, e)
+		}
+		m.Closed = closed(e)
+		if err == nil {
+			err = p.remember(ctx, c, e, m)
+		}
+		if err != nil || !inThread {
+			return err
 		}
 	}
-	return p.request(t)
+	r, err := p.composeReply(e, m)
+	if err != nil {
+		return err
+	}
+	reply, err := ask(ctx, c, r)
+	switch {
+	case reply.lost():
+		return p.begin(ctx, c, e)
+	case err != nil:
+		return err
+	case reply.Message.TS != "" && reply.Message.Thread != m.TS:
+		// Slack posts a reply to a deleted message to the channel, as a new thread.
+		if reply.Channel == "" || reply.TS == "" {
+			return nil
+		}
+		m.Channel, m.TS, m.Closed = reply.Channel, reply.TS, closed(e)
+	case shown:
+		return nil
+	}
+	return p.remember(ctx, c, e, m)
 }
 
-// request returns the request for a task.
-func (p *preset) request(t task) (webhook.Request, error) {
-	c := card.Of(t.event)
-	r := webhook.Request{Events: 1, URL: p.post, About: t}
+// composePost returns the request that posts a message for an event.
+func (p *preset) composePost(e transform.Event) (webhook.Request, error) {
 	m := message{Channel: p.s.Channel}
-	switch t.kind {
-	case edits:
-		m.add(c)
-		r.URL = p.update
-		return r.EncodeJSON(content{Channel: t.to.Channel, TS: t.to.TS, Text: m.Text, Parse: m.Parse, Blocks: m.Blocks})
-	case repliesTo:
-		m.Channel, m.Thread = t.to.Channel, t.to.TS
-		if t.to.newer(t.event) && !t.event.IsFollowUp() {
-			c.Note += "; this is an earlier version than the one above"
-		}
+	m.add(card.Of(e))
+	return webhook.Request{Events: 1, URL: p.post}.EncodeJSON(m)
+}
+
+// composeEdit returns the request that makes a message show an event.
+func (p *preset) composeEdit(e transform.Event, to posted) (webhook.Request, error) {
+	var m message
+	m.add(card.Of(e))
+	return webhook.Request{Events: 1, URL: p.update}.EncodeJSON(content{Channel: to.Channel, TS: to.TS, Text: m.Text, Parse: m.Parse, Blocks: m.Blocks})
+}
+
+// composeReply returns the request that replies to a message.
+func (p *preset) composeReply(e transform.Event, to posted) (webhook.Request, error) {
+	c := card.Of(e)
+	if to.newer(e) && !e.IsFollowUp() {
+		c.Note += "; this is an earlier version than the one above"
 	}
+	m := message{Channel: to.Channel, Thread: to.TS}
 	m.add(c)
-	return r.EncodeJSON(m)
+	return webhook.Request{Events: 1, URL: p.post}.EncodeJSON(m)
 }
 
 // closed reports whether an event shows its detection as closed.
 func closed(e transform.Event) bool { return card.Of(e).Status == "closed" }
 
-// remember returns the message that shows the event's version. That of a follow-up is not
-// remembered: the next version must not replace it.
-func (p *preset) remember(r webhook.Request, a webhook.Answer) map[string][]byte {
-	reply := read(a)
-	t, ok := r.About.(task)
-	if !ok || !reply.OK || t.event.IsFollowUp() {
+// remember stores the message that shows an event's version, unless it is a follow-up.
+func (p *preset) remember(ctx context.Context, c *webhook.Conversation, e transform.Event, m posted) error {
+	if e.IsFollowUp() {
 		return nil
 	}
-	m := posted{
-		Channel: t.to.Channel, TS: t.to.TS, In: p.s.Channel,
-		Version: t.event.Time, Recorded: t.event.RecordedTime, Closed: t.to.Closed,
-	}
-	// Slack posts a reply to a deleted message to the channel, as a new thread.
-	alone := t.kind == repliesTo && reply.Message.TS != "" && reply.Message.Thread != t.to.TS
-	switch {
-	case t.kind == posts || alone:
-		m.Channel, m.TS, m.Closed = reply.Channel, reply.TS, closed(t.event)
-		if m.Channel == "" || m.TS == "" {
-			return nil
-		}
-	case t.kind == edits:
-		m.Closed = closed(t.event)
-	case t.to.newer(t.event):
-		return nil
-	}
+	m.In, m.Version, m.Recorded = p.s.Channel, e.Time, e.RecordedTime
 	value, err := json.Marshal(m)
 	if err != nil {
 		return nil // a year beyond 9999: the next version is posted as a new message
 	}
-	return map[string][]byte{p.key(t.event): value}
+	return c.Remember(ctx, e, value)
 }

@@ -3,7 +3,9 @@ package slack
 import (
 	"bytes"
 	"testing"
+	"time"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/assert"
@@ -198,9 +200,14 @@ func TestAfterATransientFailureTheMessageIsEdited(t *testing.T) {
 }
 
 func TestAnInvalidMemoryIsIgnored(t *testing.T) {
-	p := opened(t, webhook.PresetSettings{URL: "https://slack.example/api", Key: "t", Channel: "c"})
-	for _, known := range []string{"", "{", "[]", `{"channel":"C1","in":"c"}`} {
-		r := require.Value(p.ComposeWithMemory([]transform.Event{presettest.Version(t, 1, 0, "new")}, [][]byte{[]byte(known)}))(t)
-		assert.Equal(t, r.URL.Path, "/api/chat.postMessage", known, r.URL)
+	for _, known := range []string{"{", "[]", `{"channel":"C1","in":"#soc"}`} {
+		w := newWorkspace()
+		server, memory := presettest.Serve(t, w.answer), presettest.Memory(t)
+		e := presettest.Version(t, 1, 0, "new")
+		entry := checkpoint.Entry{Key: webhook.DetectionKey(e), Value: []byte(known), At: time.Now().UnixMilli()}
+		require.NoError(t, memory.Store.RememberSink(t.Context(), memory.Sink, []checkpoint.Entry{entry}, 0))
+		p := opened(t, webhook.PresetSettings{URL: server.URL + "/api", Key: "xoxb-1", Channel: "#soc"})
+		require.NoError(t, presettest.SendWithMemory(t, server.URL, p, memory, e))
+		assert.Equal(t, w.took(), "post 1", known)
 	}
 }

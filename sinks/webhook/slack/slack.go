@@ -96,10 +96,8 @@ func open(s webhook.PresetSettings, base *url.URL) (*webhook.Preset, error) {
 		Header:            map[string]string{"Content-Type": "application/json; charset=utf-8"},
 		RequestsPerSecond: 1,
 		Undivided:         true, // one summary of a burst, not several
-		Compose: func(events []transform.Event) (webhook.Request, error) { // as if none were remembered
-			return p.composeWithMemory(events, make([][]byte, len(events)))
-		},
-		Judge: p.judge, Key: p.key, ComposeWithMemory: p.composeWithMemory, Remember: p.remember,
+		Compose:           p.compose,
+		Judge:             judge,
 	}
 	if s.Key == "" {
 		return opened, nil
@@ -117,8 +115,26 @@ func open(s webhook.PresetSettings, base *url.URL) (*webhook.Preset, error) {
 	}
 	p.post, p.update = base.JoinPath("chat.postMessage"), base.JoinPath("chat.update")
 	opened.Header["Authorization"] = "Bearer " + s.Key
+	opened.Key, opened.Converse = p.key, p.converse
 	opened.Checks = p.checks()
 	return opened, nil
+}
+
+// judge interprets the answer of an incoming webhook.
+func judge(_ webhook.Request, a webhook.Answer) error {
+	if a.Status/100 == 2 {
+		return nil
+	}
+	return refused(a, strings.TrimSpace(string(a.Body)))
+}
+
+// compose returns one message for the leading events: for all of them, or, with a bot, for one
+// that is to have a message of its own.
+func (p *preset) compose(events []transform.Event) (webhook.Request, error) {
+	if together := p.together(events, func(int) bool { return false }); together > 0 {
+		return p.composeTogether(events[:together])
+	}
+	return p.composePost(events[0])
 }
 
 // composeTogether returns one message with as many events as fit; it is not remembered.

@@ -1,6 +1,7 @@
 package splunk
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
 )
 
 // classes maps the codes of the collector's answers, which are more specific than its
@@ -62,44 +64,69 @@ type reply struct {
 	Acks map[string]bool `json:"acks"`
 }
 
-// judge classifies the collector's answer to events, or to the query whether the
-// indexer has stored them.
-func (p *preset) judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+// converse sends the leading events, and waits until the indexer has stored them if the token has
+// acknowledgement.
+func (p *preset) converse(ctx context.Context, c *webhook.Conversation, events []transform.Event) (int, error) {
+	r, err := p.compose(events)
+	if err != nil {
+		return 1, err
+	}
+	a, err := c.Do(ctx, r)
+	if err != nil {
+		return r.Events, err
+	}
+	ack, err := judge(a)
+	if err != nil || ack == nil {
+		return r.Events, err
+	}
+	query := webhook.Request{
+		Events: r.Events,
+		Body:   fmt.Appendf(nil, `{"acks":[%d]}`, *ack),
+		URL:    p.ack,
+		// Only the collector that received the events knows their state: its cookies
+		// route the query to it through a load balancer.
+		Cookies: (&http.Response{Header: a.Header}).Cookies(),
+	}
+	for query.After = minAckWait; ; query.After = min(2*query.After, maxAckWait) {
+		if a, err = c.Do(ctx, query); err != nil {
+			return r.Events, err
+		}
+		if indexed, err := judgeAck(a); err != nil || indexed {
+			return r.Events, err
+		}
+	}
+}
+
+// judge classifies the collector's answer to events. ack is the id to query, nil without
+// acknowledgement.
+func judge(a webhook.Answer) (ack *int64, err error) {
 	var answer reply
-	err := json.Unmarshal(a.Body, &answer)
-	if a.Status/100 != 2 {
-		return nil, refusal(a, answer)
-	}
-	if r.URL == p.ack {
-		if err != nil || len(answer.Acks) != 1 {
-			return nil, a.Error(failure.Transient)
-		}
-		for _, indexed := range answer.Acks {
-			if indexed {
-				return nil, nil
-			}
-		}
-		r.After = min(2*r.After, maxAckWait)
-		return &r, nil
-	}
+	err = json.Unmarshal(a.Body, &answer)
 	switch {
+	case a.Status/100 != 2:
+		return nil, refusal(a, answer)
 	case err != nil || answer.Code == nil:
 		return nil, failure.Errorf(failure.Halted, "%d, but not as an HTTP Event Collector answers; check url, whose path is /services/collector/event by default: %s",
 			a.Status, a.QuoteBody())
 	case *answer.Code != 0 && *answer.Code != 24 && *answer.Code != 25: // 24 and 25 warn that its queues are filling up
 		return nil, refusal(a, answer)
-	case answer.Ack == nil:
-		return nil, nil
 	}
-	return &webhook.Request{
-		Events: r.Events,
-		Body:   fmt.Appendf(nil, `{"acks":[%d]}`, *answer.Ack),
-		URL:    p.ack,
-		// Only the collector that received the events knows their state: its cookies
-		// route the query to it through a load balancer.
-		Cookies: (&http.Response{Header: a.Header}).Cookies(),
-		After:   minAckWait,
-	}, nil
+	return answer.Ack, nil
+}
+
+// judgeAck reports whether the indexer has stored the events, by the answer to a query.
+func judgeAck(a webhook.Answer) (indexed bool, err error) {
+	var answer reply
+	err = json.Unmarshal(a.Body, &answer)
+	switch {
+	case a.Status/100 != 2:
+		return false, refusal(a, answer)
+	case err != nil || len(answer.Acks) != 1:
+		return false, a.Error(failure.Transient)
+	}
+	for _, indexed = range answer.Acks {
+	}
+	return indexed, nil
 }
 
 func refusal(a webhook.Answer, answer reply) error {

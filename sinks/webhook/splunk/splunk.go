@@ -61,8 +61,9 @@ func checkSettings(s webhook.PresetSettings) []webhook.SettingError {
 // acknowledgement, events are durable when the indexer confirms them, within the
 // webhook's timeout; otherwise when the collector has accepted them.
 type preset struct {
-	s   webhook.PresetSettings
-	ack *url.URL
+	s       webhook.PresetSettings
+	ack     *url.URL
+	compose func(events []transform.Event) (webhook.Request, error)
 }
 
 // open returns the preset with a new channel: a token with acknowledgement requires one, any
@@ -80,10 +81,10 @@ func open(s webhook.PresetSettings, event *url.URL) (*webhook.Preset, error) {
 	ack.Path, ack.RawQuery = before+collector+"/ack", "channel="+channel
 	p := &preset{s: s, ack: &ack}
 	// A request stays below the megabyte that Splunk Cloud recommends.
-	body := webhook.Body{URL: event, Encode: p.appendEvent, MaxEvents: 1000, MaxBytes: 1_000_000}
+	p.compose = webhook.Body{URL: event, Encode: p.appendEvent, MaxEvents: 1000, MaxBytes: 1_000_000}.Compose
 	return &webhook.Preset{
 		Header:  map[string]string{"Authorization": "Splunk " + s.Key, "X-Splunk-Request-Channel": channel},
-		Compose: body.Compose, Judge: p.judge, Checks: p.checks(),
+		Compose: p.compose, Converse: p.converse, Checks: p.checks(),
 	}, nil
 }
 

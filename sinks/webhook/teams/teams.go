@@ -72,10 +72,10 @@ var (
 )
 
 // judge classifies the workflow's answer.
-func judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+func judge(_ webhook.Request, a webhook.Answer) error {
 	if a.Status/100 == 2 {
 		if !delivery.Match(a.Body) {
-			return nil, nil
+			return nil
 		}
 		class := failure.Transient
 		if m := status.FindSubmatch(a.Body); m != nil {
@@ -88,12 +88,12 @@ func judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 				class = failure.Halted
 			}
 		}
-		return nil, a.Error(class)
+		return a.Error(class)
 	}
 	if misconfigured.Match(a.Body) {
-		return nil, a.Error(failure.Halted)
+		return a.Error(failure.Halted)
 	}
-	return nil, a.Refusal()
+	return a.Refusal()
 }
 
 // The lengths to which texts are truncated, so that a card with card.MaxFacts facts

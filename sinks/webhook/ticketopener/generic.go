@@ -1,6 +1,7 @@
 package ticketopener
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -68,27 +69,31 @@ func (g generic) secrets() []string {
 	return g.Lookup.Secrets
 }
 
-func (g generic) find(e transform.Event) (*webhook.Request, error) {
-	if g.Lookup == nil {
-		return nil, nil
-	}
+func (g generic) searchable() bool { return g.Lookup != nil }
+
+func (g generic) find(ctx context.Context, c *webhook.Conversation, e transform.Event) (Ticket, error) {
 	const maxURL = 8 << 10
 	text, err := g.Lookup.URL.Render(e, maxURL)
 	if err != nil {
-		return nil, failure.Unsendable("lookup: %w", err)
+		return Ticket{}, failure.Unsendable("lookup: %w", err)
 	}
 	target, err := url.Parse(strings.TrimSpace(string(text)))
 	if err != nil { // not wrapped: it would quote the event's texts
-		return nil, failure.Unsendable("lookup.url does not render to a URL for this event; write its texts with urlquery")
+		return Ticket{}, failure.Unsendable("lookup.url does not render to a URL for this event; write its texts with urlquery")
 	}
 	// The request has the webhook's credentials: allow no other host.
 	if target.Scheme != g.site.Scheme || target.Host != g.site.Host {
-		return nil, failure.Errorf(failure.Halted, "lookup.url does not render to a URL with the scheme and host of url")
+		return Ticket{}, failure.Errorf(failure.Halted, "lookup.url does not render to a URL with the scheme and host of url")
 	}
-	return &webhook.Request{Method: http.MethodGet, URL: target}, nil
+	a, err := c.Do(ctx, webhook.Request{Method: http.MethodGet, URL: target})
+	if err != nil {
+		return Ticket{}, err
+	}
+	return g.found(a)
 }
 
-func (g generic) found(_ transform.Event, a webhook.Answer) (Ticket, error) {
+// found parses the answer to find.
+func (g generic) found(a webhook.Answer) (Ticket, error) {
 	switch a.Status {
 	case http.StatusNotFound:
 		return Ticket{}, nil

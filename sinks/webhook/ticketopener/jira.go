@@ -1,6 +1,7 @@
 package ticketopener
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,7 +59,9 @@ func siteOf(text string) (*url.URL, error) {
 	return site.JoinPath("/"), nil // JoinPath to an empty path would omit the slash
 }
 
-func (j jira) find(e transform.Event) (*webhook.Request, error) {
+func (jira) searchable() bool { return true }
+
+func (j jira) find(ctx context.Context, c *webhook.Conversation, e transform.Event) (Ticket, error) {
 	body, err := json.Marshal(map[string]any{
 		// strconv.Quote produces valid JQL strings.
 		"jql":        "project = " + strconv.Quote(j.Project) + " AND labels = " + strconv.Quote(label(e)) + " ORDER BY created ASC",
@@ -66,12 +69,17 @@ func (j jira) find(e transform.Event) (*webhook.Request, error) {
 		"maxResults": 1,
 	})
 	if err != nil {
-		return nil, failure.Unsendable("encode a search: %w", err)
+		return Ticket{}, failure.Unsendable("encode a search: %w", err)
 	}
-	return &webhook.Request{URL: j.site.JoinPath("rest/api/3/search/jql"), Body: body}, nil
+	a, err := c.Do(ctx, webhook.Request{URL: j.site.JoinPath("rest/api/3/search/jql"), Body: body})
+	if err != nil {
+		return Ticket{}, err
+	}
+	return j.found(a)
 }
 
-func (j jira) found(_ transform.Event, a webhook.Answer) (Ticket, error) {
+// found parses the answer to find.
+func (j jira) found(a webhook.Answer) (Ticket, error) {
 	if a.Status == http.StatusBadRequest { // the project does not exist or is not accessible
 		return Ticket{}, a.Error(failure.Halted)
 	}

@@ -1,6 +1,7 @@
 package ticketopener
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -49,13 +50,19 @@ func (serviceNow) secrets() []string { return nil }
 // ticketColumns are the columns of a record that are read.
 const ticketColumns = "number,sys_id,correlation_id"
 
-func (s serviceNow) find(e transform.Event) (*webhook.Request, error) {
+func (serviceNow) searchable() bool { return true }
+
+func (s serviceNow) find(ctx context.Context, c *webhook.Conversation, e transform.Event) (Ticket, error) {
 	target := *s.table
 	target.RawQuery = url.Values{
 		"sysparm_query":  {"correlation_id=" + label(e) + "^ORDERBYsys_created_on"},
 		"sysparm_fields": {ticketColumns}, "sysparm_limit": {"1"},
 	}.Encode()
-	return &webhook.Request{Method: http.MethodGet, URL: &target}, nil
+	a, err := c.Do(ctx, webhook.Request{Method: http.MethodGet, URL: &target})
+	if err != nil {
+		return Ticket{}, err
+	}
+	return s.found(e, a)
 }
 
 // record is a record of the Table API.
@@ -65,6 +72,7 @@ type record struct {
 	CorrelationID string `json:"correlation_id"`
 }
 
+// found parses the answer to find.
 func (s serviceNow) found(e transform.Event, a webhook.Answer) (Ticket, error) {
 	if a.Status == http.StatusBadRequest { // the query is the same for all events
 		return Ticket{}, a.Error(failure.Halted)

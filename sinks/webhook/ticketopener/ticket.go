@@ -11,7 +11,6 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/jsonscan"
-	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 )
@@ -22,14 +21,12 @@ type Ticket struct {
 	URL string `json:"url,omitempty"` // of its page; empty if unknown
 }
 
-// System is the protocol of a ticket system. Its methods only compute; their errors are
-// *failure.Error.
+// System is the protocol of a ticket system. The errors of its methods are *failure.Error.
 type System interface {
-	// find returns the request that looks up a detection's ticket, or nil if the system
-	// cannot be queried.
-	find(e transform.Event) (*webhook.Request, error)
-	// found parses the answer to find; the ticket's ID is empty if there is none.
-	found(e transform.Event, a webhook.Answer) (Ticket, error)
+	// searchable reports whether the system can be asked for a detection's ticket.
+	searchable() bool
+	// find asks for a detection's ticket; its ID is empty if there is none.
+	find(ctx context.Context, c *webhook.Conversation, e transform.Event) (Ticket, error)
 	// open returns the request that opens a ticket.
 	open(e transform.Event) (webhook.Request, error)
 	// opened parses the answer to open.
@@ -71,48 +68,36 @@ func New(o Options) *webhook.Preset {
 	p := &preset{o}
 	return &webhook.Preset{
 		Header: map[string]string{"Accept": "application/json"}, Secrets: o.System.secrets(), Checks: o.System.checks(),
-		Compose: p.compose, Judge: p.judge,
-		Key: webhook.DetectionKey, ComposeWithMemory: p.composeWithMemory, Remember: p.remember, Finish: p.finish,
+		Compose: p.compose, Converse: p.converse, Key: webhook.DetectionKey,
 	}
 }
 
-// task is what a request does with an event.
-type task struct {
-	event  transform.Event
-	opens  bool   // it opens a ticket; otherwise it looks for one
-	memory memory // of the detection
-}
-
-// compose returns the request that opens a ticket, without a lookup.
+// compose returns the request that opens a ticket for the first event.
 func (p *preset) compose(events []transform.Event) (webhook.Request, error) {
 	if n := leading(events, func(i int) bool { return opensNoTicket(events[i]) }); n > 0 {
 		return webhook.Request{Events: n, Nothing: true}, nil
 	}
-	return p.open(task{event: events[0]})
+	r, err := p.o.System.open(events[0])
+	r.Events, r.Once = 1, true
+	return r, err
 }
 
-// composeWithMemory returns the request that looks for a ticket.
-func (p *preset) composeWithMemory(events []transform.Event, known [][]byte) (webhook.Request, error) {
-	n := leading(events, func(i int) bool {
-		m := remembered(known[i])
+// converse makes sure that the first event's detection has a ticket and is linked to it.
+func (p *preset) converse(ctx context.Context, c *webhook.Conversation, events []transform.Event) (int, error) {
+	done := leading(events, func(i int) bool {
+		m := remembered(c.Known(i))
 		return opensNoTicket(events[i]) && !p.unlinked(m) || m.done(p.o.Link != nil)
 	})
-	if n > 0 {
-		return webhook.Request{Events: n, Nothing: true}, nil
+	if done > 0 {
+		return done, nil
 	}
-	t := task{event: events[0], memory: remembered(known[0])}
-	if p.unlinked(t.memory) {
-		return webhook.Request{Events: 1, Nothing: true, About: t}, nil
+	e, m := events[0], remembered(c.Known(0))
+	if !p.unlinked(m) {
+		if err := p.findOrOpen(ctx, c, e, &m); err != nil {
+			return 1, err
+		}
 	}
-	request, err := p.o.System.find(t.event)
-	switch {
-	case err != nil:
-		return webhook.Request{}, err
-	case request == nil:
-		return p.open(t)
-	}
-	request.Events, request.About = 1, t
-	return *request, nil
+	return 1, p.link(ctx, c, e, m.Ticket)
 }
 
 // leading counts the leading events that are done.
@@ -136,87 +121,72 @@ func ticketOf(e transform.Event) string {
 	return transform.Text(jsonscan.At(e.Data(), "detection.ticket_id"))
 }
 
-func (p *preset) open(t task) (webhook.Request, error) {
-	request, err := p.o.System.open(t.event)
+// findOrOpen puts a detection's ticket into m, and opens one if none is found, unless one may
+// have been opened that cannot be found yet.
+func (p *preset) findOrOpen(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memory) (err error) {
+	if p.o.System.searchable() {
+		m.Ticket, err = p.o.System.find(ctx, c, e)
+		if err != nil {
+			return err
+		}
+		if m.ID != "" {
+			p.reportTest(ctx, c, e, "ticket %s was found instead of opening another one; close it", m.Ticket)
+			return p.remember(ctx, c, e, memory{Ticket: m.Ticket})
+		}
+		if wait := p.o.SearchDelay - p.o.Now().Sub(m.Attempt); !m.Attempt.IsZero() && wait > 0 {
+			const maxWait = 5 * time.Second
+			retry := failure.Errorf(failure.Throttled, "the outcome of an earlier attempt is unknown; waiting until its ticket could be found")
+			retry.RetryAfter = min(wait, maxWait)
+			return retry
+		}
+		if err := p.remember(ctx, c, e, memory{Attempt: p.o.Now()}); err != nil {
+			return err
+		}
+	}
+	r, err := p.compose([]transform.Event{e})
 	if err != nil {
-		return webhook.Request{}, err
+		return err
 	}
-	t.opens = true
-	request.Events, request.Once, request.About = 1, true, t
-	return request, nil
+	a, err := c.Do(ctx, r)
+	if err != nil {
+		return err
+	}
+	if m.Ticket, err = p.o.System.opened(a); err != nil {
+		return err
+	}
+	p.reportTest(ctx, c, e, "ticket %s was opened; close it, the bridge does not", m.Ticket)
+	return p.remember(ctx, c, e, memory{Ticket: m.Ticket})
 }
 
-// judge opens a ticket if none was found, unless one may have been opened that cannot
-// be found yet.
-func (p *preset) judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
-	t := r.About.(task)
-	if t.opens {
-		_, err := p.o.System.opened(a)
-		return nil, err
+// reportTest reports the ticket of a test event, in a text with its id.
+func (p *preset) reportTest(ctx context.Context, c *webhook.Conversation, e transform.Event, text string, t Ticket) {
+	if e.IsTest() {
+		c.Report(ctx, fmt.Sprintf(text, c.Quote(t.ID+" "+t.URL)))
 	}
-	ticket, err := p.o.System.found(t.event, a)
-	if ticket.ID != "" || err != nil {
-		return nil, err
-	}
-	attempt := t.memory.Attempt
-	if wait := p.o.SearchDelay - p.o.Now().Sub(attempt); !attempt.IsZero() && wait > 0 {
-		const maxWait = 5 * time.Second
-		retry := failure.Errorf(failure.Throttled, "the outcome of an earlier attempt is unknown; waiting until its ticket could be found")
-		retry.RetryAfter = min(wait, maxWait)
-		return nil, retry
-	}
-	next, err := p.open(t)
-	return &next, err
 }
 
-// remember returns the ticket, or the attempt to open one.
-func (p *preset) remember(r webhook.Request, a webhook.Answer) map[string][]byte {
-	t := r.About.(task)
-	if t.event.IsTest() {
+// link links the detection to its ticket.
+func (p *preset) link(ctx context.Context, c *webhook.Conversation, e transform.Event, t Ticket) error {
+	if p.o.Link == nil || e.IsTest() {
 		return nil
 	}
-	ticket := p.ticketIn(t, a)
-	if ticket.ID == "" {
-		return encode(t.event, memory{Attempt: p.o.Now()})
-	}
-	return encode(t.event, memory{Ticket: ticket})
-}
-
-// ticketIn returns the ticket in an answer for which Judge returned no error.
-func (p *preset) ticketIn(t task, a webhook.Answer) (ticket Ticket) {
-	if t.opens {
-		ticket, _ = p.o.System.opened(a)
-	} else {
-		ticket, _ = p.o.System.found(t.event, a)
-	}
-	return ticket
-}
-
-// finish links the detection to its ticket.
-func (p *preset) finish(ctx context.Context, r webhook.Request, a webhook.Answer) (map[string][]byte, error) {
-	t, ok := r.About.(task)
-	if report := sinks.Receipts(ctx); report != nil && ok && t.event.IsTest() {
-		ticket, text := p.ticketIn(t, a), "ticket %s was opened; close it, the bridge does not"
-		if !t.opens {
-			text = "ticket %s was found instead of opening another one; close it"
-		}
-		report(fmt.Sprintf(text, a.Quote(ticket.ID+" "+ticket.URL)))
-	}
-	if !ok || p.o.Link == nil || t.event.IsTest() {
-		return nil, nil
-	}
-	ticket := t.memory.Ticket
-	if !r.Nothing {
-		ticket = p.ticketIn(t, a)
-	}
-	if ticket.ID == "" {
-		return nil, nil
-	}
-	if err := p.o.Link(ctx, t.event, ticket); err != nil {
+	if err := p.o.Link(ctx, e, t); err != nil {
 		class, wait := failure.ClassOf(err)
-		return nil, &failure.Error{Class: class, RetryAfter: wait, Err: fmt.Errorf("ticket %s was opened, but its detection is not linked to it: %w", a.Quote(ticket.ID), err)}
+		return &failure.Error{Class: class, RetryAfter: wait, Err: fmt.Errorf("ticket %s was opened, but its detection is not linked to it: %w", c.Quote(t.ID), err)}
 	}
-	return encode(t.event, memory{Ticket: ticket, Linked: true}), nil
+	return p.remember(ctx, c, e, memory{Ticket: t, Linked: true})
+}
+
+// remember stores what is known of a detection, but not of a test.
+func (p *preset) remember(ctx context.Context, c *webhook.Conversation, e transform.Event, m memory) error {
+	if e.IsTest() {
+		return nil
+	}
+	value, err := json.Marshal(m)
+	if err != nil {
+		return nil // a year beyond 9999
+	}
+	return c.Remember(ctx, e, value)
 }
 
 // memory is the value remembered for a detection, in JSON.
@@ -240,14 +210,6 @@ func remembered(value []byte) memory {
 		return memory{}
 	}
 	return m
-}
-
-func encode(e transform.Event, m memory) map[string][]byte {
-	value, err := json.Marshal(m)
-	if err != nil {
-		return nil // a year beyond 9999
-	}
-	return map[string][]byte{webhook.DetectionKey(e): value}
 }
 
 // label returns the identifier of a detection, or of a test, at a ticket system: without

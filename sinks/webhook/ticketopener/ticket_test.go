@@ -265,27 +265,20 @@ func FuzzAnswers(f *testing.F) {
 	event := version(f, 7, 0, "new")
 	systems := []*tool{startJira(f), startServiceNow(f), startOther(f)}
 	f.Fuzz(func(t *testing.T, status int, body string) {
+		if status < 200 || status > 599 {
+			t.Skip("not a final status of HTTP")
+		}
 		for _, o := range systems {
-			p := (&ticketSink{tool: o}).preset()
-			look := require.Value(p.ComposeWithMemory([]transform.Event{event}, [][]byte{nil}))(t)
-			open := require.Value(p.Compose([]transform.Event{event}))(t)
-			for _, r := range []webhook.Request{look, open} {
-				a := webhook.Answer{Status: status, Body: []byte(body)}
-				next, err := p.Judge(r, a)
-				if err != nil {
-					if _, ok := err.(*failure.Error); !ok {
-						t.Errorf("%s: %T: %v", o.name, err, err)
-					}
-					continue
-				}
-				learnt := p.Remember(r, a)
-				_, err = p.Finish(t.Context(), r, a)
-				assert.NoError(t, err)
-				assert.True(t, next != nil || len(learnt) == 1, o.name, "nothing is remembered of", body)
-				for _, kept := range learnt {
-					assert.True(t, next != nil || !bytes.Contains(kept, []byte(`"id":""`)), o.name, "a ticket without an id is remembered of", body)
-				}
+			sink := newTicketSink(t, o)
+			o.answer(status, body)
+			err := sink.send(t, event)
+			o.answer(0, "")
+			if err != nil {
+				_, ok := errors.AsType[*failure.Error](err)
+				assert.True(t, ok, o.name, err)
 			}
+			known := require.Value(sink.memory.Store.RecallSink(t.Context(), sink.memory.Sink, []string{webhook.DetectionKey(event)}))(t)
+			assert.True(t, err != nil || known[0] != nil && !bytes.Contains(known[0], []byte(`"id":""`)), o.name, "a ticket without an id is remembered of", body)
 		}
 	})
 }

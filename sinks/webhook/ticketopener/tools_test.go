@@ -38,6 +38,21 @@ type tool struct {
 	now    time.Time
 	faults []fault // of the next requests
 	asked  int
+	status int // of every answer, with body; 0: the tool answers itself
+	body   string
+}
+
+// answer lets every request be answered with a status and a body; 0 ends that.
+func (o *tool) answer(status int, body string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.status, o.body = status, body
+}
+
+func (o *tool) canned() (status int, body string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.status, o.body
 }
 
 func (o *tool) clock() time.Time {
@@ -80,6 +95,11 @@ func (o *tool) next() fault {
 func (o *tool) serve(t testing.TB, made func(url string) http.Handler) {
 	var handler http.Handler
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if status, body := o.canned(); status != 0 {
+			w.WriteHeader(status)
+			fmt.Fprint(w, body)
+			return
+		}
 		switch o.next() {
 		case unread:
 			panic(http.ErrAbortHandler)
