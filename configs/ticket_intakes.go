@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"ndrbridge/internal/tickets/webhookintake"
+	"ndrbridge/internal/commands/webhookintake"
 )
 
 // Tickets configures how ticket changes are written back to the appliances.

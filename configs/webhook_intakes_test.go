@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/commands"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
@@ -44,12 +44,12 @@ tickets:
 	require.NoError(t, err)
 	for _, test := range []struct {
 		name, system, body string
-		want               tickets.Command
+		want               commands.Command
 	}{
-		{"a table of the file's", "jira", `{"issue": {"key": "A-1", "fields": {"status": {"name": "waiting"}}}}`, tickets.Command{TicketID: "A-1", Status: "acknowledged"}},
-		{"what is built in stays beside it", "jira", `{"issue": {"key": "A-1", "fields": {"status": {"statusCategory": {"key": "done"}}}}}`, tickets.Command{TicketID: "A-1", Status: "closed"}},
-		{"a table of the environment's", "servicenow", `{"number": "INC1", "state": 10}`, tickets.Command{TicketID: "INC1", Status: "in_progress"}},
-		{"a path of the environment's", "rt", `{"id": 7, "status": "new"}`, tickets.Command{TicketID: "7", Status: "new"}},
+		{"a table of the file's", "jira", `{"issue": {"key": "A-1", "fields": {"status": {"name": "waiting"}}}}`, commands.Command{TicketID: "A-1", Status: "acknowledged"}},
+		{"what is built in stays beside it", "jira", `{"issue": {"key": "A-1", "fields": {"status": {"statusCategory": {"key": "done"}}}}}`, commands.Command{TicketID: "A-1", Status: "closed"}},
+		{"a table of the environment's", "servicenow", `{"number": "INC1", "state": 10}`, commands.Command{TicketID: "INC1", Status: "in_progress"}},
+		{"a path of the environment's", "rt", `{"id": 7, "status": "new"}`, commands.Command{TicketID: "7", Status: "new"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			notice := require.Value(receivers[test.system].Read(http.Header{}, []byte(test.body)))(t)

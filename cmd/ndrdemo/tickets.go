@@ -10,7 +10,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
-	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/commands"
 	"ndrbridge/test/jira"
 )
 
@@ -93,7 +93,7 @@ func countTickets(ctx context.Context, c *admin.Client, site *jira.Server) (n ti
 		}
 	}
 	for _, stored := range applied {
-		var command tickets.Command
+		var command commands.Command
 		if err := json.Unmarshal(stored.Command, &command); err != nil {
 			return n, false, fmt.Errorf("ticket command %d: %w", stored.ID, err)
 		}

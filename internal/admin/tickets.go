@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/tickets"
-	"ndrbridge/internal/tickets/webhookintake"
+	"ndrbridge/internal/commands"
+	"ndrbridge/internal/commands/webhookintake"
 )
 
 // Tickets holds the HTTP intakes for ticket commands.
@@ -26,10 +26,10 @@ type Tickets struct {
 	Webhooks map[string]*webhookintake.Receiver
 }
 
-// Acceptor stores ticket commands. tickets.Acceptor implements it.
+// Acceptor stores ticket commands. commands.Acceptor implements it.
 type Acceptor interface {
-	Accept(ctx context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error)
-	Count(what tickets.Received)
+	Accept(ctx context.Context, key string, commands []commands.Command) ([]checkpoint.Acceptance, error)
+	Count(what commands.Received)
 }
 
 // accepted is the response to a request with ticket commands.
@@ -66,15 +66,15 @@ func (o Options) takeCommands(_ *Client, w http.ResponseWriter, r *http.Request)
 	if err != nil {
 		return nil, err
 	}
-	commands, several, err := tickets.Parse(body)
+	all, several, err := commands.Parse(body)
 	if err != nil {
-		acceptor.Count(tickets.ReceivedRefused)
+		acceptor.Count(commands.ReceivedRefused)
 		return nil, commandProblem(err, false)
 	}
 	if key != "" {
 		key = "http/" + key
 	}
-	answer, err := accept(r.Context(), acceptor, key, commands, w.Header())
+	answer, err := accept(r.Context(), acceptor, key, all, w.Header())
 	if err != nil {
 		return nil, commandProblem(err, several)
 	}
@@ -96,17 +96,17 @@ func (o Options) takeWebhook(_ *Client, w http.ResponseWriter, r *http.Request) 
 	notice, err := receiver.Read(r.Header, body)
 	switch {
 	case err != nil:
-		acceptor.Count(tickets.ReceivedRefused)
+		acceptor.Count(commands.ReceivedRefused)
 		return nil, commandProblem(err, false)
 	case notice.Ignored != "":
-		acceptor.Count(tickets.ReceivedIgnored)
+		acceptor.Count(commands.ReceivedIgnored)
 		return accepted{Commands: []acceptedCommand{}, Ignored: notice.Ignored}, nil
 	}
 	key := notice.Key
 	if key != "" {
 		key = r.PathValue("id") + "/" + key
 	}
-	answer, err := accept(r.Context(), acceptor, key, []tickets.Command{notice.Command}, w.Header())
+	answer, err := accept(r.Context(), acceptor, key, []commands.Command{notice.Command}, w.Header())
 	if err != nil {
 		return nil, commandProblem(err, false)
 	}
@@ -160,7 +160,7 @@ func (o Options) verifyWebhook(w http.ResponseWriter, r *http.Request) (*webhook
 // ticket commands.
 func (o Options) countUnverified() {
 	if acceptor := o.Tickets().Acceptor; acceptor != nil {
-		acceptor.Count(tickets.ReceivedUnverified)
+		acceptor.Count(commands.ReceivedUnverified)
 	}
 }
 
@@ -175,7 +175,7 @@ func (o Options) acceptor() (Acceptor, error) {
 
 // accept has the commands accepted in one transaction, under an idempotency key unless
 // it is empty. It sets the Location of a single command in h.
-func accept(ctx context.Context, acceptor Acceptor, key string, commands []tickets.Command, h http.Header) (accepted, error) {
+func accept(ctx context.Context, acceptor Acceptor, key string, commands []commands.Command, h http.Header) (accepted, error) {
 	var answer accepted
 	acceptances, err := acceptor.Accept(ctx, key, commands)
 	if err != nil {
@@ -193,8 +193,8 @@ func accept(ctx context.Context, acceptor Acceptor, key string, commands []ticke
 // commandProblem returns a problem with the reason why nothing was stored. If several is
 // true, it names the field of a list's item with the item's index.
 func commandProblem(err error, several bool) *problem {
-	var wrong *tickets.FieldError
-	var syntax *tickets.SyntaxError
+	var wrong *commands.FieldError
+	var syntax *commands.SyntaxError
 	// Other errors are temporary: ticket systems retry on a 503.
 	p := newProblem(http.StatusServiceUnavailable, err.Error())
 	switch {

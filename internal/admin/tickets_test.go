@@ -21,8 +21,8 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
-	"ndrbridge/internal/tickets"
-	"ndrbridge/internal/tickets/webhookintake"
+	"ndrbridge/internal/commands"
+	"ndrbridge/internal/commands/webhookintake"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
@@ -44,8 +44,8 @@ func withIntakes(t *testing.T, c *control, read func() (string, error)) admin.Op
 		receiver := require.Value(webhookintake.New(o))(t)
 		known[name] = receiver
 	}
-	acceptor := tickets.NewAcceptor(c.store, tickets.AcceptorOptions{
-		Appliances: []string{"hq"}, Now: time.Now, Metrics: tickets.NewAcceptorMetrics(prometheus.NewRegistry()),
+	acceptor := commands.NewAcceptor(c.store, commands.AcceptorOptions{
+		Appliances: []string{"hq"}, Now: time.Now, Metrics: commands.NewAcceptorMetrics(prometheus.NewRegistry()),
 	})
 	o := handler(c)
 	o.Tickets = func() admin.Tickets { return admin.Tickets{Acceptor: acceptor, Webhooks: known} }
@@ -186,8 +186,8 @@ func TestRefusedCommandsAreNotStored(t *testing.T) {
 		field      string
 		allowed    []string
 	}{
-		{name: "a value that no appliance has", body: `{"ticket_id": "SEC-1", "status": "done"}`, status: 422, detail: `cannot be "done"`, field: "status", allowed: tickets.Statuses()},
-		{name: "a wrong value in a list's second item", body: `[` + one + `, {"ticket_id": "SEC-1", "status": "closed", "resolution": "fixed"}]`, status: 422, detail: "[1] resolution", field: "[1].resolution", allowed: tickets.Resolutions()},
+		{name: "a value that no appliance has", body: `{"ticket_id": "SEC-1", "status": "done"}`, status: 422, detail: `cannot be "done"`, field: "status", allowed: commands.Statuses()},
+		{name: "a wrong value in a list's second item", body: `[` + one + `, {"ticket_id": "SEC-1", "status": "closed", "resolution": "fixed"}]`, status: 422, detail: "[1] resolution", field: "[1].resolution", allowed: commands.Resolutions()},
 		{name: "a list's second item that changes nothing", body: `[` + one + `, {"ticket_id": "SEC-1"}]`, status: 422, detail: "changes nothing", field: "[1]"},
 		{name: "a resolution without closed", body: `{"ticket_id": "SEC-1", "resolution": "action_taken"}`, status: 422, detail: "closed", field: "resolution"},
 		{name: "no ticket", body: `{"status": "closed"}`, status: 422, detail: "is missing", field: "ticket_id"},
@@ -250,11 +250,11 @@ func TestRefusedCommandsAreNotStored(t *testing.T) {
 // failing is an Acceptor that returns an error.
 type failing struct{ err error }
 
-func (f failing) Accept(context.Context, string, []tickets.Command) ([]checkpoint.Acceptance, error) {
+func (f failing) Accept(context.Context, string, []commands.Command) ([]checkpoint.Acceptance, error) {
 	return nil, f.err
 }
 
-func (failing) Count(tickets.Received) {}
+func (failing) Count(commands.Received) {}
 
 func TestTemporaryErrorsAskForARetry(t *testing.T) {
 	// The problem of another member, as its client returns it.

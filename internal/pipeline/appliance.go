@@ -8,8 +8,8 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/commands"
 	"ndrbridge/internal/pipeline/endpoint"
-	"ndrbridge/internal/tickets"
 	"ndrbridge/poller"
 )
 
@@ -24,8 +24,8 @@ type appliancePart struct {
 	streams []stream
 	// ownWrites passes to the part that replaces this one, because the pollers have yet
 	// to see what was written. ownWrites and writer are nil if tickets are disabled.
-	ownWrites *tickets.OwnWrites
-	writer    *tickets.Writer
+	ownWrites *commands.OwnWrites
+	writer    *commands.Writer
 }
 
 // stream is a source with its poller.
@@ -105,10 +105,10 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 func (p *Pipeline) buildWriter(ctx context.Context, next, previous *appliancePart, log *slog.Logger) (err error) {
 	if previous != nil && previous.ownWrites != nil {
 		next.ownWrites = previous.ownWrites
-	} else if next.ownWrites, err = tickets.LoadOwnWrites(ctx, p.store, next.config.Name); err != nil {
+	} else if next.ownWrites, err = commands.LoadOwnWrites(ctx, p.store, next.config.Name); err != nil {
 		return err
 	}
-	next.writer = tickets.NewWriter(next.client, p.store, next.ownWrites, tickets.WriterOptions{
+	next.writer = commands.NewWriter(next.client, p.store, next.ownWrites, commands.WriterOptions{
 		Appliance:    next.config.Name,
 		RetryInitial: time.Duration(next.config.Retry.Initial),
 		RetryMax:     time.Duration(next.config.Retry.Max),

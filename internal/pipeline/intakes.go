@@ -10,10 +10,10 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
+	"ndrbridge/internal/commands"
+	"ndrbridge/internal/commands/intake"
 	"ndrbridge/internal/kafkaconn"
 	"ndrbridge/internal/pipeline/endpoint"
-	"ndrbridge/internal/tickets"
-	"ndrbridge/internal/tickets/intake"
 	"ndrbridge/sinks/nats"
 	"ndrbridge/transform"
 )
@@ -85,7 +85,7 @@ func (p *Pipeline) intakeOptions(name string) intake.Options {
 type currentAcceptor struct{ pipeline *Pipeline }
 
 // Accept implements intake.Acceptor.
-func (c currentAcceptor) Accept(ctx context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error) {
+func (c currentAcceptor) Accept(ctx context.Context, key string, commands []commands.Command) ([]checkpoint.Acceptance, error) {
 	acceptor := c.pipeline.Tickets().Acceptor
 	if acceptor == nil {
 		return nil, errors.New("tickets.enabled is false")

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/commands"
 	"ndrbridge/poller"
 	"ndrbridge/sinks"
 )
@@ -20,8 +20,8 @@ type metrics struct {
 	sinks    *sinks.Metrics
 	sources  *poller.Metrics
 	requests *prometheus.CounterVec
-	acceptor *tickets.AcceptorMetrics
-	writers  *tickets.WriterMetrics
+	acceptor *commands.AcceptorMetrics
+	writers  *commands.WriterMetrics
 	written  *registrations // those of writers
 }
 
@@ -34,8 +34,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		Help: "Requests to the appliance by status code, or by the failure if no response arrived: dns, connect, tls, timeout, canceled, other.",
 	}, []string{"appliance", "code"})
 	m.parts.MustRegister(m.requests)
-	m.writers = tickets.NewWriterMetrics(m.written)
-	m.acceptor = tickets.NewAcceptorMetrics(r)
+	m.writers = commands.NewWriterMetrics(m.written)
+	m.acceptor = commands.NewAcceptorMetrics(r)
 	return m
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
-	"ndrbridge/internal/tickets/intake"
+	"ndrbridge/internal/commands/intake"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"

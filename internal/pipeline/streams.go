@@ -13,8 +13,8 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/commands"
 	"ndrbridge/internal/pipeline/endpoint"
-	"ndrbridge/internal/tickets"
 	"ndrbridge/poller"
 	"ndrbridge/transform"
 )
@@ -25,8 +25,8 @@ type streams struct {
 	client    *appliance.Client
 	store     *checkpoint.Store
 	metrics   *poller.Metrics
-	ownWrites *tickets.OwnWrites // nil if tickets are disabled
-	contexts  *poller.Contexts   // nil if they are disabled
+	ownWrites *commands.OwnWrites // nil if tickets are disabled
+	contexts  *poller.Contexts    // nil if they are disabled
 	reused    func(context.Context, poller.ReusedID) error
 	replaced  func(context.Context) (bool, error)
 	log       *slog.Logger

@@ -14,9 +14,9 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/commands"
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/pipeline/endpoint"
-	"ndrbridge/internal/tickets"
 	"ndrbridge/poller"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/ticketopener"
@@ -34,7 +34,7 @@ func (p *Pipeline) buildTickets(config *configs.Config) (admin.Tickets, error) {
 		return admin.Tickets{}, fmt.Errorf("webhooks.%w", err)
 	}
 	return admin.Tickets{
-		Acceptor: tickets.NewAcceptor(p.store, tickets.AcceptorOptions{
+		Acceptor: commands.NewAcceptor(p.store, commands.AcceptorOptions{
 			Appliances: config.ApplianceNames(), Locate: p.locate, Now: time.Now, Metrics: p.metrics.acceptor,
 		}),
 		Webhooks: receivers,
@@ -54,8 +54,8 @@ func (p *Pipeline) linkFor(sink string) endpoint.Link {
 			return failure.Errorf(failure.Rejected, "%.40q is not a detection id", e.Subject)
 		}
 		key := "sink/" + sink + "/" + webhook.DetectionKey(e) + "/" + t.ID
-		_, err = currentAcceptor{p}.Accept(ctx, key, []tickets.Command{{TicketID: t.ID, Appliance: e.Appliance, DetectionID: id}})
-		var wrong *tickets.FieldError
+		_, err = currentAcceptor{p}.Accept(ctx, key, []commands.Command{{TicketID: t.ID, Appliance: e.Appliance, DetectionID: id}})
+		var wrong *commands.FieldError
 		if errors.As(err, &wrong) {
 			return &failure.Error{Class: failure.Rejected, Err: err} // a retry would fail the same way
 		}
@@ -65,7 +65,7 @@ func (p *Pipeline) linkFor(sink string) endpoint.Link {
 
 // locate returns the appliances that know a command's detection, or its ticket if it
 // names no detection. It looks in the state first, then asks the appliances.
-func (p *Pipeline) locate(ctx context.Context, c tickets.Command) (names []string, err error) {
+func (p *Pipeline) locate(ctx context.Context, c commands.Command) (names []string, err error) {
 	if names, err = p.whichKnow(ctx, c, p.remembers); err != nil || len(names) > 0 {
 		return names, err
 	}
@@ -74,7 +74,7 @@ func (p *Pipeline) locate(ctx context.Context, c tickets.Command) (names []strin
 
 // whichKnow returns the appliances for which knows reports true. It returns an error if knows
 // failed for an appliance and no other one knows the command's detection or ticket.
-func (p *Pipeline) whichKnow(ctx context.Context, c tickets.Command, knows func(context.Context, *appliancePart, tickets.Command) (bool, error)) (names []string, err error) {
+func (p *Pipeline) whichKnow(ctx context.Context, c commands.Command, knows func(context.Context, *appliancePart, commands.Command) (bool, error)) (names []string, err error) {
 	all := p.current.Load().appliances
 	known, errs := make([]bool, len(all)), make([]error, len(all))
 	var asking sync.WaitGroup
@@ -95,7 +95,7 @@ func (p *Pipeline) whichKnow(ctx context.Context, c tickets.Command, knows func(
 
 // remembers reports whether an appliance's polling has seen the detection of a command, or
 // whether earlier commands for its ticket were sent to the appliance, or will be.
-func (p *Pipeline) remembers(ctx context.Context, a *appliancePart, c tickets.Command) (bool, error) {
+func (p *Pipeline) remembers(ctx context.Context, a *appliancePart, c commands.Command) (bool, error) {
 	if c.DetectionID != 0 {
 		_, known, err := poller.SeenOf(ctx, p.store, a.config.Name, c.DetectionID)
 		return known, err
@@ -110,7 +110,7 @@ func (p *Pipeline) remembers(ctx context.Context, a *appliancePart, c tickets.Co
 }
 
 // askAppliance asks an appliance whether it has the detection of a command, or one with its ticket.
-func askAppliance(ctx context.Context, a *appliancePart, c tickets.Command) (bool, error) {
+func askAppliance(ctx context.Context, a *appliancePart, c commands.Command) (bool, error) {
 	if c.DetectionID != 0 {
 		_, err := a.client.DetectionModTime(ctx, c.DetectionID)
 		var refused *appliance.Error

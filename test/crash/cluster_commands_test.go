@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/commands"
 )
 
 // clusterCommands are ticket commands that any member accepts.
@@ -27,7 +27,7 @@ const ticketsOfSensor = 5
 // is posted until it is acknowledged, before the next one of its ticket.
 func (s *clusterScene) drive(t *testing.T) (c *clusterCommands, stop func()) {
 	t.Helper()
-	c = &clusterCommands{book: commandBook{accepted: make(map[string][]tickets.Command)}, tickets: make(map[*sensor]map[string]int64)}
+	c = &clusterCommands{book: commandBook{accepted: make(map[string][]commands.Command)}, tickets: make(map[*sensor]map[string]int64)}
 	for _, sensor := range s.sensors {
 		if !sensor.idle {
 			continue
@@ -58,7 +58,7 @@ func (s *clusterScene) drive(t *testing.T) (c *clusterCommands, stop func()) {
 					c.refuse(fmt.Sprintf("the command %s of %s was never acknowledged: %v", *command.Assignee, ticket, err))
 					return
 				}
-				c.book.accept([]tickets.Command{command})
+				c.book.accept([]commands.Command{command})
 				time.Sleep(callInterval)
 			}
 		})
@@ -77,7 +77,7 @@ func (c *clusterCommands) refuse(what string) {
 
 // post posts a command to random members until one has acknowledged it. It returns the last
 // error if none has within patience.
-func (s *clusterScene) post(ctx context.Context, random *rand.Rand, key string, command tickets.Command) error {
+func (s *clusterScene) post(ctx context.Context, random *rand.Rand, key string, command commands.Command) error {
 	body, err := json.Marshal(command)
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/commands"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/require"
 )
@@ -18,10 +18,10 @@ import (
 // identifies a command within its ticket and increases.
 type commandBook struct {
 	mu       sync.Mutex
-	accepted map[string][]tickets.Command // by ticket
+	accepted map[string][]commands.Command // by ticket
 }
 
-func (b *commandBook) accept(commands []tickets.Command) {
+func (b *commandBook) accept(commands []commands.Command) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range commands {
@@ -30,7 +30,7 @@ func (b *commandBook) accept(commands []tickets.Command) {
 }
 
 // of returns the commands of a ticket.
-func (b *commandBook) of(ticket string) []tickets.Command {
+func (b *commandBook) of(ticket string) []commands.Command {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.accepted[ticket])

@@ -21,7 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/commands"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
@@ -60,7 +60,7 @@ func newCommandScene(t *testing.T, program []string, seed uint64, intakes ...str
 	folder := t.TempDir()
 	s := &commandScene{
 		seed: seed, appliance: standin.New(standin.Options{Seed: seed}),
-		book: commandBook{accepted: make(map[string][]tickets.Command)}, intakes: intakes, tickets: make(map[string]int64),
+		book: commandBook{accepted: make(map[string][]commands.Command)}, intakes: intakes, tickets: make(map[string]int64),
 		address: loopback.Free(t), program: program,
 		config: filepath.Join(folder, "ndrbridge.yaml"), state: filepath.Join(folder, "state.db"),
 	}
@@ -162,7 +162,7 @@ func (s *commandScene) send(ctx context.Context, random *rand.Rand, intake strin
 	linked := make(map[string]bool)
 	for number := 1; ctx.Err() == nil; {
 		ticket := own[random.IntN(len(own))]
-		commands := make([]tickets.Command, 1+random.IntN(2))
+		commands := make([]commands.Command, 1+random.IntN(2))
 		for i := range commands {
 			commands[i] = command(ticket, number, random)
 			number++
@@ -188,11 +188,11 @@ func (s *commandScene) send(ctx context.Context, random *rand.Rand, intake strin
 const callInterval = 100 * time.Millisecond
 
 // command draws a command for a ticket.
-func command(ticket string, number int, random *rand.Rand) tickets.Command {
+func command(ticket string, number int, random *rand.Rand) commands.Command {
 	assignee := fmt.Sprintf("%06d", number)
-	c := tickets.Command{TicketID: ticket, Assignee: &assignee, Status: tickets.Statuses()[random.IntN(4)]}
+	c := commands.Command{TicketID: ticket, Assignee: &assignee, Status: commands.Statuses()[random.IntN(4)]}
 	if c.Status == "closed" {
-		c.Resolution = tickets.Resolutions()[random.IntN(2)]
+		c.Resolution = commands.Resolutions()[random.IntN(2)]
 	}
 	return c
 }

@@ -21,9 +21,9 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/commands"
+	"ndrbridge/internal/commands/intake"
 	"ndrbridge/internal/kafkaconn"
-	"ndrbridge/internal/tickets"
-	"ndrbridge/internal/tickets/intake"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
@@ -246,7 +246,7 @@ type waitingAcceptor struct {
 	accepted []string // assignees
 }
 
-func (d *waitingAcceptor) Accept(_ context.Context, _ string, commands []tickets.Command) ([]checkpoint.Acceptance, error) {
+func (d *waitingAcceptor) Accept(_ context.Context, _ string, commands []commands.Command) ([]checkpoint.Acceptance, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n := *commands[0].Assignee; n != d.from || d.open {

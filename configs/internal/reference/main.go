@@ -13,7 +13,7 @@ import (
 // Input folders and generated files, relative to the top folder of the repository.
 const (
 	folder       = "configs"
-	mapping      = "internal/tickets/webhookintake"
+	mapping      = "internal/commands/webhookintake"
 	schemaFile   = "configs/schema.json"
 	markdownFile = "docs/configuration.md"
 	sinksFile    = "docs/sinks.md"

@@ -22,10 +22,10 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
+	"ndrbridge/internal/commands"
+	"ndrbridge/internal/commands/intake"
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/pipeline/endpoint"
-	"ndrbridge/internal/tickets"
-	"ndrbridge/internal/tickets/intake"
 	"ndrbridge/poller"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/nats"
@@ -73,7 +73,7 @@ func (b *bridge) run(ctx context.Context, path string) (err error) {
 		return err
 	}
 	var names []string
-	pollers, writers := poller.NewMetrics(registry), tickets.NewWriterMetrics(registry)
+	pollers, writers := poller.NewMetrics(registry), commands.NewWriterMetrics(registry)
 	for _, a := range b.config.Appliances {
 		names = append(names, a.Name)
 		if err := b.poll(ctx, a, pollers, writers); err != nil {
@@ -83,7 +83,7 @@ func (b *bridge) run(ctx context.Context, path string) (err error) {
 	server := admin.NewServer(admin.Options{
 		Metrics: registry,
 		Control: func() *admin.Client { return admin.NewLocal(nil) }, // receiving tickets calls none of its methods
-		Tickets: b.receive(ctx, names, tickets.NewAcceptorMetrics(registry)),
+		Tickets: b.receive(ctx, names, commands.NewAcceptorMetrics(registry)),
 	})
 	listener, err := net.Listen("tcp", b.config.Admin.Listen)
 	if err != nil {
@@ -101,17 +101,17 @@ func (b *bridge) run(ctx context.Context, path string) (err error) {
 }
 
 // poll reads the streams of an appliance, and writes ticket changes to it.
-func (b *bridge) poll(ctx context.Context, a configs.Appliance, m *poller.Metrics, writers *tickets.WriterMetrics) error {
+func (b *bridge) poll(ctx context.Context, a configs.Appliance, m *poller.Metrics, writers *commands.WriterMetrics) error {
 	client, err := endpoint.NewClient(a, endpoint.ClientOptions{Log: b.log})
 	if err != nil {
 		return err
 	}
-	ownWrites, err := tickets.LoadOwnWrites(ctx, b.store, a.Name)
+	ownWrites, err := commands.LoadOwnWrites(ctx, b.store, a.Name)
 	if err != nil {
 		return err
 	}
 	if b.config.Tickets.Enabled {
-		w := tickets.NewWriter(client, b.store, ownWrites, tickets.WriterOptions{
+		w := commands.NewWriter(client, b.store, ownWrites, commands.WriterOptions{
 			Appliance: a.Name, RetryInitial: time.Duration(a.Retry.Initial), RetryMax: time.Duration(a.Retry.Max),
 			Probe: time.Duration(a.AuthRetry), Log: b.log, Metrics: writers,
 		})
@@ -200,11 +200,11 @@ func (s blaming) Send(ctx context.Context, events []transform.Event) error {
 }
 
 // receive receives ticket commands from NATS. It returns the intake for HTTP.
-func (b *bridge) receive(ctx context.Context, appliances []string, m *tickets.AcceptorMetrics) func() admin.Tickets {
+func (b *bridge) receive(ctx context.Context, appliances []string, m *commands.AcceptorMetrics) func() admin.Tickets {
 	if !b.config.Tickets.Enabled {
 		return func() admin.Tickets { return admin.Tickets{} }
 	}
-	acceptor := tickets.NewAcceptor(b.commands(), tickets.AcceptorOptions{Appliances: appliances, Now: time.Now, Metrics: m})
+	acceptor := commands.NewAcceptor(b.commands(), commands.AcceptorOptions{Appliances: appliances, Now: time.Now, Metrics: m})
 	n := b.config.Tickets.NATS
 	in := intake.NewNATS(intake.NATSOptions{
 		Options: intake.Options{

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/commands"
 	"ndrbridge/sinks"
 )
 
@@ -41,7 +41,7 @@ func (j *earlyCursor) Read(ctx context.Context, after uint64, most checkpoint.Ba
 func (j *earlyCursor) CommitDelivery(context.Context, checkpoint.Delivery) error { return nil }
 
 // commands returns the store of the acceptor.
-func (b *bridge) commands() tickets.AcceptorStore {
+func (b *bridge) commands() commands.AcceptorStore {
 	if b.fault == "early-acceptance" {
 		return earlyAcceptance{b.store}
 	}

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"ndrbridge/internal/tickets"
-	"ndrbridge/internal/tickets/webhookintake"
+	"ndrbridge/internal/commands"
+	"ndrbridge/internal/commands/webhookintake"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
@@ -53,11 +53,11 @@ func pointer(s string) *string { return &s }
 func TestWebhooksAreMapped(t *testing.T) {
 	const created, updated = "jira:issue_created", "jira:issue_updated"
 	jira, now, generic := webhookintake.Jira(), webhookintake.ServiceNow(), webhookintake.Generic()
-	sec12 := func(status, resolution string) tickets.Command {
-		return tickets.Command{TicketID: "SEC-12", Status: status, Resolution: resolution}
+	sec12 := func(status, resolution string) commands.Command {
+		return commands.Command{TicketID: "SEC-12", Status: status, Resolution: resolution}
 	}
-	inc := func(status, resolution string) tickets.Command {
-		return tickets.Command{TicketID: "INC0010023", Status: status, Resolution: resolution}
+	inc := func(status, resolution string) commands.Command {
+		return commands.Command{TicketID: "INC0010023", Status: status, Resolution: resolution}
 	}
 	for _, c := range []struct {
 		name    string
@@ -77,7 +77,7 @@ func TestWebhooksAreMapped(t *testing.T) {
 		{name: "Jira's identifier names the request", mapping: jira, header: [2]string{"X-Atlassian-Webhook-Identifier", "f2a0"}, body: jiraBody(created, "ana", "", "To Do", "new", "null"), want: webhookintake.Notice{Key: "f2a0", Command: sec12("new", "")}},
 		{name: "a summary that was edited changes nothing", mapping: jira, body: jiraBody(updated, "ana", "summary labels", "Done", "done", "Done"), ignored: "changes nothing"},
 		{name: "an assignee that is not mapped changes nothing", mapping: jira, body: jiraBody(updated, "ana", "assignee", "Done", "done", "Done"), ignored: "changes nothing"},
-		{name: "a null assignee unassigns", mapping: jira.Over(webhookintake.Mapping{Assignee: "issue.fields.assignee.emailAddress"}), body: jiraBody(updated, "ana", "assignee", "Done", "done", "Done"), want: webhookintake.Notice{Command: tickets.Command{TicketID: "SEC-12", Assignee: pointer("")}}},
+		{name: "a null assignee unassigns", mapping: jira.Over(webhookintake.Mapping{Assignee: "issue.fields.assignee.emailAddress"}), body: jiraBody(updated, "ana", "assignee", "Done", "done", "Done"), want: webhookintake.Notice{Command: commands.Command{TicketID: "SEC-12", Assignee: pointer("")}}},
 		{name: "an issue that was deleted is ignored", mapping: jira, body: jiraBody("jira:issue_deleted", "ana", "", "Done", "done", "Done"), ignored: "jira:issue_deleted"},
 		{name: "a comment is ignored", mapping: jira, body: jiraBody("comment_created", "ana", "", "Done", "done", "Done"), ignored: "comment_created"},
 		{name: "a change by our own account is ignored", mapping: jira, body: jiraBody(updated, "5b10a:bridge", "status", "Done", "done", "Done"), ignored: "own account"},
@@ -85,7 +85,7 @@ func TestWebhooksAreMapped(t *testing.T) {
 		{name: "an issue without a key is an error", mapping: jira, body: `{"webhookEvent": "jira:issue_created", "issue": {"fields": {}}}`, field: "issue.key"},
 		{name: "a changelog that is not a list is an error", mapping: jira, body: `{"issue": {"key": "A-1"}, "changelog": {"items": 7}}`, field: "changelog.items"},
 		{name: "a status that is a list is an error", mapping: jira, body: `{"issue": {"key": "A-1", "fields": {"status": {"name": []}}}}`, field: "issue.fields.status.name"},
-		{name: "a detection can be found in a list", mapping: jira.Over(webhookintake.Mapping{DetectionID: "issue.fields.labels.1"}), body: jiraBody(created, "ana", "", "To Do", "new", "null"), want: webhookintake.Notice{Command: tickets.Command{TicketID: "SEC-12", DetectionID: 25769804127, Status: "new"}}},
+		{name: "a detection can be found in a list", mapping: jira.Over(webhookintake.Mapping{DetectionID: "issue.fields.labels.1"}), body: jiraBody(created, "ana", "", "To Do", "new", "null"), want: webhookintake.Notice{Command: commands.Command{TicketID: "SEC-12", DetectionID: 25769804127, Status: "new"}}},
 		{name: "a detection's id is a number", mapping: jira.Over(webhookintake.Mapping{DetectionID: "issue.fields.labels.0"}), body: jiraBody(created, "ana", "", "To Do", "new", "null"), field: "issue.fields.labels.0"},
 
 		{name: "an incident on hold is in progress", mapping: now, body: incident("update", "3", "", "ana", 4), want: webhookintake.Notice{Key: "9d385017c611228701d22104cc95c371/4", Command: inc("in_progress", "")}},
@@ -97,7 +97,7 @@ func TestWebhooksAreMapped(t *testing.T) {
 		{name: "a change of an incident by our own account is ignored", mapping: now, body: incident("update", "7", "", "5b10a:bridge", 6), ignored: "own account"},
 
 		{name: "any tool may send a command", mapping: generic, header: [2]string{"Idempotency-Key", "k1"}, body: `{"ticket_id": 40360, "status": "closed", "resolution": "action_taken", "assignee": "ana", "appliance": "hq", "detection_id": 7, "more": {}}`,
-			want: webhookintake.Notice{Key: "k1", Command: tickets.Command{TicketID: "40360", Appliance: "hq", DetectionID: 7, Status: "closed", Resolution: "action_taken", Assignee: pointer("ana")}}},
+			want: webhookintake.Notice{Key: "k1", Command: commands.Command{TicketID: "40360", Appliance: "hq", DetectionID: 7, Status: "closed", Resolution: "action_taken", Assignee: pointer("ana")}}},
 		{name: "an unknown resolution is an error", mapping: generic, body: `{"ticket_id": "1", "status": "closed", "resolution": "fixed"}`, field: "resolution"},
 		{name: "an empty list of what changed changes nothing", mapping: generic.Over(webhookintake.Mapping{Changes: "changed"}), body: `{"ticket_id": "1", "status": "closed", "changed": []}`, ignored: "changes nothing"},
 		{name: "a body that is not an object has no ticket", mapping: generic, body: `["closed"]`, field: "ticket_id"},
@@ -108,7 +108,7 @@ func TestWebhooksAreMapped(t *testing.T) {
 			header := http.Header{}
 			header.Set(c.header[0], c.header[1])
 			got, err := receiver.Read(header, []byte(c.body))
-			var wrong *tickets.FieldError
+			var wrong *commands.FieldError
 			switch {
 			case c.field != "":
 				assert.True(t, errors.As(err, &wrong) && wrong.Field == c.field, got, err, "want an error about", c.field)
@@ -229,12 +229,12 @@ func FuzzMappings(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, receiver := range receivers {
 			notice, err := receiver.Read(http.Header{}, []byte(body))
-			var wrong *tickets.FieldError
+			var wrong *commands.FieldError
 			switch {
 			case err != nil:
 				assert.True(t, errors.Is(err, webhookintake.ErrSyntax) || errors.As(err, &wrong), "unexpected", err)
 			case notice.Ignored != "":
-				assert.Equal(t, notice.Command, tickets.Command{}, "ignored, with a command", notice)
+				assert.Equal(t, notice.Command, commands.Command{}, "ignored, with a command", notice)
 			default:
 				// Only free text can still be wrong.
 				err := notice.Command.Check()

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/tickets"
-	"ndrbridge/internal/tickets/intake"
+	"ndrbridge/internal/commands"
+	"ndrbridge/internal/commands/intake"
 	"ndrbridge/test/require"
 )
 
@@ -25,7 +25,7 @@ type counter struct {
 	refused  []intake.Refusal
 }
 
-func (c *counter) Accept(_ context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error) {
+func (c *counter) Accept(_ context.Context, key string, commands []commands.Command) ([]checkpoint.Acceptance, error) {
 	for _, command := range commands {
 		if err := command.Check(); err != nil {
 			return nil, err

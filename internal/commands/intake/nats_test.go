@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ndrbridge/internal/tickets/intake"
+	"ndrbridge/internal/commands/intake"
 	natssink "ndrbridge/sinks/nats"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/loopback"

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/commands"
 	"ndrbridge/internal/failure"
-	"ndrbridge/internal/tickets"
 )
 
-// Acceptor accepts commands. *tickets.Acceptor implements it.
+// Acceptor accepts commands. *commands.Acceptor implements it.
 type Acceptor interface {
-	Accept(ctx context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error)
+	Accept(ctx context.Context, key string, commands []commands.Command) ([]checkpoint.Acceptance, error)
 }
 
 // Refusal reports a message that holds no acceptable command.
@@ -140,14 +140,14 @@ const (
 // delivered again before any later one, so that commands for one ticket keep their order.
 func (c *connection) store(ctx context.Context, key string, data []byte, r Refusal) (refused bool, err error) {
 	if len(data) > maxMessage {
-		err = fmt.Errorf("%w: the message is larger than %d bytes", tickets.ErrSyntax, maxMessage)
+		err = fmt.Errorf("%w: the message is larger than %d bytes", commands.ErrSyntax, maxMessage)
 	} else {
-		var commands []tickets.Command
-		if commands, _, err = tickets.Parse(data); err == nil {
-			_, err = c.o.Acceptor.Accept(ctx, key, commands)
+		var all []commands.Command
+		if all, _, err = commands.Parse(data); err == nil {
+			_, err = c.o.Acceptor.Accept(ctx, key, all)
 		}
 	}
-	if _, invalid := errors.AsType[*tickets.FieldError](err); !invalid && !errors.Is(err, tickets.ErrSyntax) {
+	if _, invalid := errors.AsType[*commands.FieldError](err); !invalid && !errors.Is(err, commands.ErrSyntax) {
 		return false, err
 	}
 	r.Reason = err.Error()

@@ -1,4 +1,4 @@
-package tickets_test
+package commands_test
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
-	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/commands"
 	"ndrbridge/sinks"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/assert"
@@ -35,16 +35,16 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 // newWriter returns a writer to the appliance at url, over transport, or over the
 // network if transport is nil.
-func newWriter(t *testing.T, store *checkpoint.Store, url string, transport http.RoundTripper) *tickets.Writer {
+func newWriter(t *testing.T, store *checkpoint.Store, url string, transport http.RoundTripper) *commands.Writer {
 	client, err := appliance.New(appliance.Options{
 		URL: url, Key: func() (string, error) { return standin.DefaultAPIKey, nil }, Transport: transport,
 	})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	ownWrites := require.Value(tickets.LoadOwnWrites(t.Context(), store, "hq"))(t)
-	return tickets.NewWriter(client, store, ownWrites, tickets.WriterOptions{
+	ownWrites := require.Value(commands.LoadOwnWrites(t.Context(), store, "hq"))(t)
+	return commands.NewWriter(client, store, ownWrites, commands.WriterOptions{
 		Appliance: "hq", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,
-		Log: slog.New(slog.DiscardHandler), Metrics: tickets.NewWriterMetrics(prometheus.NewRegistry()),
+		Log: slog.New(slog.DiscardHandler), Metrics: commands.NewWriterMetrics(prometheus.NewRegistry()),
 	})
 }
 
@@ -57,7 +57,7 @@ func newStore(t *testing.T) *checkpoint.Store {
 }
 
 // accept accepts commands.
-func accept(t *testing.T, store *checkpoint.Store, all ...tickets.Command) {
+func accept(t *testing.T, store *checkpoint.Store, all ...commands.Command) {
 	for _, c := range all {
 		body := require.Value(json.Marshal(c))(t)
 		require.Value(store.Accept(t.Context(), []checkpoint.Command{{Appliance: "hq", Subject: c.TicketID, Body: body, Accepted: time.Now()}}))(t)
@@ -76,7 +76,7 @@ func withTicket(t *testing.T) (*standin.Appliance, int64) {
 }
 
 func TestResponsesOfTheAppliance(t *testing.T) {
-	closed := tickets.Command{TicketID: "SEC-1", Status: "closed", Resolution: "action_taken"}
+	closed := commands.Command{TicketID: "SEC-1", Status: "closed", Resolution: "action_taken"}
 	answer := func(status int, header ...string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			for i := 0; i+1 < len(header); i += 2 {
@@ -87,7 +87,7 @@ func TestResponsesOfTheAppliance(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		command tickets.Command
+		command commands.Command
 		patch   http.HandlerFunc // answers a PATCH; nil: the stand-in
 		off     bool
 		became  checkpoint.CommandState
@@ -97,8 +97,8 @@ func TestResponsesOfTheAppliance(t *testing.T) {
 		pause   time.Duration // at least
 	}{
 		{name: "an accepted write is applied", command: closed, became: checkpoint.CommandApplied, state: sinks.StateRunning},
-		{name: "a ticket that nothing has is rejected", command: tickets.Command{TicketID: "SEC-9", Status: "new"}, became: checkpoint.CommandRejected, state: sinks.StateRunning, says: "404"},
-		{name: "a detection that is not there is rejected", command: tickets.Command{TicketID: "SEC-1", DetectionID: 77}, became: checkpoint.CommandRejected, state: sinks.StateRunning, says: "404"},
+		{name: "a ticket that nothing has is rejected", command: commands.Command{TicketID: "SEC-9", Status: "new"}, became: checkpoint.CommandRejected, state: sinks.StateRunning, says: "404"},
+		{name: "a detection that is not there is rejected", command: commands.Command{TicketID: "SEC-1", DetectionID: 77}, became: checkpoint.CommandRejected, state: sinks.StateRunning, says: "404"},
 		{name: "a wrong value is rejected", command: closed, patch: answer(400), became: checkpoint.CommandRejected, state: sinks.StateRunning, says: "400"},
 		{name: "a 422 while tickets are tracked is about the command", command: closed, patch: answer(422), became: checkpoint.CommandRejected, state: sinks.StateRunning, says: "422"},
 		{name: "disabled tracking halts, and the status says how to enable it", command: closed, off: true, became: checkpoint.CommandPending, state: sinks.StateHalted, says: "turn it on", cause: "ticket tracking is off", pause: 30 * time.Second},
@@ -139,7 +139,7 @@ func TestResponsesOfTheAppliance(t *testing.T) {
 }
 
 // run runs a writer until the test is over.
-func run(t *testing.T, w *tickets.Writer) {
+func run(t *testing.T, w *commands.Writer) {
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	late, cut := context.WithCancel(context.WithoutCancel(ctx))
@@ -188,15 +188,15 @@ func TestARetriedCommandDelaysOnlyItsOwnTicket(t *testing.T) {
 		failing.Store(http.StatusInternalServerError)
 		store := newStore(t)
 		accept(t, store,
-			tickets.Command{TicketID: "SEC-1", Status: "acknowledged"},
-			tickets.Command{TicketID: "SEC-1", Status: "closed"},
-			tickets.Command{TicketID: "SEC-2", DetectionID: other, Status: "in_progress"},
-			tickets.Command{TicketID: "SEC-3", DetectionID: id},
+			commands.Command{TicketID: "SEC-1", Status: "acknowledged"},
+			commands.Command{TicketID: "SEC-1", Status: "closed"},
+			commands.Command{TicketID: "SEC-2", DetectionID: other, Status: "in_progress"},
+			commands.Command{TicketID: "SEC-3", DetectionID: id},
 		)
 		run(t, newWriter(t, store, "http://sensor.example", inProcess(a, "SEC-1", &failing)))
 		time.Sleep(10 * time.Second)
 		require.Equal(t, states(t, store), "pending pending applied applied", "while one ticket fails")
-		accept(t, store, tickets.Command{TicketID: "SEC-1", DetectionID: id})
+		accept(t, store, commands.Command{TicketID: "SEC-1", DetectionID: id})
 		failing.Store(0)
 		time.Sleep(2 * time.Minute)
 		if got := states(t, store); got != "rejected rejected applied applied applied" {
@@ -215,7 +215,7 @@ func TestTicketsAreWrittenOnceTrackingIsOn(t *testing.T) {
 		synctest.Wait()
 		s := w.Status()
 		require.True(t, s.State == sinks.StateHalted && strings.Contains(s.Error, "turn it on"), "before there is a command", s)
-		accept(t, store, tickets.Command{TicketID: "SEC-1", Status: "acknowledged"})
+		accept(t, store, commands.Command{TicketID: "SEC-1", Status: "acknowledged"})
 		time.Sleep(5 * time.Minute)
 		require.Equal(t, states(t, store), "pending", "while tracking is off")
 		a.SetTicketing(true)
@@ -234,11 +234,11 @@ func TestACommandThatFailsWhileOthersSucceedIsRejected(t *testing.T) {
 		store := newStore(t)
 		run(t, newWriter(t, store, "http://sensor.example", inProcess(a, "poison", &failing)))
 		poison := "poison"
-		accept(t, store, tickets.Command{TicketID: "SEC-7", Assignee: &poison})
+		accept(t, store, commands.Command{TicketID: "SEC-7", Assignee: &poison})
 		time.Sleep(time.Hour)
 		require.Equal(t, states(t, store), "pending", "while no other is there")
 		for range 60 {
-			accept(t, store, tickets.Command{TicketID: "SEC-1", DetectionID: id})
+			accept(t, store, commands.Command{TicketID: "SEC-1", DetectionID: id})
 			time.Sleep(time.Minute)
 		}
 		c, _, err := store.Command(t.Context(), 1)
@@ -265,7 +265,7 @@ func TestOtherTicketsContinueHoweverManyCommandsWaitForOne(t *testing.T) {
 		}
 		require.Value(store.Accept(t.Context(), poison))(t)
 		run(t, newWriter(t, store, "http://sensor.example", inProcess(a, "poison", &failing)))
-		accept(t, store, tickets.Command{TicketID: "SEC-1", DetectionID: id})
+		accept(t, store, commands.Command{TicketID: "SEC-1", DetectionID: id})
 		time.Sleep(time.Minute)
 		c, _, err := store.Command(t.Context(), behind+1)
 		assert.True(t, err == nil && c.State == checkpoint.CommandApplied, "a command of another ticket", c.State, err)
@@ -294,7 +294,7 @@ func TestALinkThatWasNotedIsNotRepeated(t *testing.T) {
 					return recorder.Result(), nil
 				})
 				store := newStore(t)
-				accept(t, store, tickets.Command{TicketID: "SEC-1", DetectionID: id, Status: "in_progress"})
+				accept(t, store, commands.Command{TicketID: "SEC-1", DetectionID: id, Status: "in_progress"})
 				for range 3 { // bridges that stop before the ticket's detections are changed
 					w := newWriter(t, store, "http://sensor.example", serve)
 					for range 3 {

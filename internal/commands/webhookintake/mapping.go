@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/commands"
 )
 
 // Mapping maps the body of a webhook to a ticket command. A path consists of names and
@@ -104,7 +104,7 @@ func (m Mapping) check() error {
 	if m.TicketID == "" {
 		return errors.New("ticket_id: is missing: write the path of the ticket id")
 	}
-	return errors.Join(checkTable("statuses", m.Statuses, tickets.Statuses()), checkTable("resolutions", m.Resolutions, tickets.Resolutions()))
+	return errors.Join(checkTable("statuses", m.Statuses, commands.Statuses()), checkTable("resolutions", m.Resolutions, commands.Resolutions()))
 }
 
 func checkTable(name string, table map[string]string, allowed []string) error {
@@ -130,9 +130,9 @@ func (v *values) fail(err error) {
 
 // lookup returns the mapped value of the first path whose value is in the table, or
 // else that of Any. It returns "" if the result is Ignore or no path has a value, and fails
-// with a *tickets.FieldError if the table maps none of the values.
+// with a *commands.FieldError if the table maps none of the values.
 func (v *values) lookup(table map[string]string, paths ...string) string {
-	var unknown *tickets.FieldError
+	var unknown *commands.FieldError
 	for _, path := range paths {
 		value, _ := v.text(path)
 		if value == "" {
@@ -141,7 +141,7 @@ func (v *values) lookup(table map[string]string, paths ...string) string {
 		if to, ok := table[strings.ToLower(value)]; ok {
 			return target(to)
 		}
-		unknown = &tickets.FieldError{
+		unknown = &commands.FieldError{
 			Field:   path,
 			Problem: fmt.Sprintf("%.80q is not mapped: add it to the webhook's map, or map it to %s", value, ignore),
 			Allowed: slices.Sorted(maps.Keys(table)),
@@ -206,6 +206,6 @@ func (v *values) text(path string) (text string, found bool) {
 	case bool:
 		return strconv.FormatBool(value), true
 	}
-	v.fail(&tickets.FieldError{Field: path, Problem: "must be text or a number"})
+	v.fail(&commands.FieldError{Field: path, Problem: "must be text or a number"})
 	return "", false
 }

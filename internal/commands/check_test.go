@@ -1,4 +1,4 @@
-package tickets_test
+package commands_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/commands"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
@@ -16,28 +16,28 @@ func pointer(s string) *string { return &s }
 func TestCommandsAreChecked(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		command tickets.Command
+		command commands.Command
 		field   string // that is wrong; "-": the whole
 		allowed []string
 	}{
-		{name: "a status with a ticket is enough", command: tickets.Command{TicketID: "SEC-1", Status: "new"}},
-		{name: "a resolution goes with closed", command: tickets.Command{TicketID: "SEC-1", Status: "closed", Resolution: "action_taken"}},
-		{name: "an empty assignee unassigns", command: tickets.Command{TicketID: "SEC-1", Assignee: pointer("")}},
-		{name: "a detection is linked without more", command: tickets.Command{TicketID: "SEC-1", DetectionID: 25769804127}},
-		{name: "a command is about a ticket", command: tickets.Command{Status: "new"}, field: "ticket_id"},
-		{name: "a ticket alone changes nothing", command: tickets.Command{TicketID: "SEC-1", Appliance: "hq"}, field: "-"},
-		{name: "a status is one of the appliance's", command: tickets.Command{TicketID: "SEC-1", Status: "done"}, field: "status", allowed: tickets.Statuses()},
-		{name: "a resolution is one of the appliance's", command: tickets.Command{TicketID: "SEC-1", Status: "closed", Resolution: "fixed"}, field: "resolution", allowed: tickets.Resolutions()},
-		{name: "a resolution does not go with another status", command: tickets.Command{TicketID: "SEC-1", Status: "new", Resolution: "action_taken"}, field: "resolution"},
-		{name: "a resolution does not go without a status", command: tickets.Command{TicketID: "SEC-1", Resolution: "action_taken"}, field: "resolution"},
-		{name: "a detection's id is above 0", command: tickets.Command{TicketID: "SEC-1", DetectionID: -1}, field: "detection_id"},
-		{name: "a ticket's id is bounded", command: tickets.Command{TicketID: strings.Repeat("x", 513), Status: "new"}, field: "ticket_id"},
-		{name: "a ticket's id is text", command: tickets.Command{TicketID: "SEC-1\n", Status: "new"}, field: "ticket_id"},
-		{name: "a ticket's id is not shown in another order", command: tickets.Command{TicketID: "SEC-\u202e21", Status: "new"}, field: "ticket_id"},
-		{name: "a ticket's id is visible as a whole", command: tickets.Command{TicketID: "SEC-\u200b1", Status: "new"}, field: "ticket_id"},
-		{name: "an assignee is not shown in another order", command: tickets.Command{TicketID: "SEC-1", Assignee: pointer("\u2066ana")}, field: "assignee"},
-		{name: "names of any script are text", command: tickets.Command{TicketID: "チケット 1", Assignee: pointer("Zoë Ångström, آنا")}},
-		{name: "an assignee is text", command: tickets.Command{TicketID: "SEC-1", Assignee: pointer("a\xff")}, field: "assignee"},
+		{name: "a status with a ticket is enough", command: commands.Command{TicketID: "SEC-1", Status: "new"}},
+		{name: "a resolution goes with closed", command: commands.Command{TicketID: "SEC-1", Status: "closed", Resolution: "action_taken"}},
+		{name: "an empty assignee unassigns", command: commands.Command{TicketID: "SEC-1", Assignee: pointer("")}},
+		{name: "a detection is linked without more", command: commands.Command{TicketID: "SEC-1", DetectionID: 25769804127}},
+		{name: "a command is about a ticket", command: commands.Command{Status: "new"}, field: "ticket_id"},
+		{name: "a ticket alone changes nothing", command: commands.Command{TicketID: "SEC-1", Appliance: "hq"}, field: "-"},
+		{name: "a status is one of the appliance's", command: commands.Command{TicketID: "SEC-1", Status: "done"}, field: "status", allowed: commands.Statuses()},
+		{name: "a resolution is one of the appliance's", command: commands.Command{TicketID: "SEC-1", Status: "closed", Resolution: "fixed"}, field: "resolution", allowed: commands.Resolutions()},
+		{name: "a resolution does not go with another status", command: commands.Command{TicketID: "SEC-1", Status: "new", Resolution: "action_taken"}, field: "resolution"},
+		{name: "a resolution does not go without a status", command: commands.Command{TicketID: "SEC-1", Resolution: "action_taken"}, field: "resolution"},
+		{name: "a detection's id is above 0", command: commands.Command{TicketID: "SEC-1", DetectionID: -1}, field: "detection_id"},
+		{name: "a ticket's id is bounded", command: commands.Command{TicketID: strings.Repeat("x", 513), Status: "new"}, field: "ticket_id"},
+		{name: "a ticket's id is text", command: commands.Command{TicketID: "SEC-1\n", Status: "new"}, field: "ticket_id"},
+		{name: "a ticket's id is not shown in another order", command: commands.Command{TicketID: "SEC-\u202e21", Status: "new"}, field: "ticket_id"},
+		{name: "a ticket's id is visible as a whole", command: commands.Command{TicketID: "SEC-\u200b1", Status: "new"}, field: "ticket_id"},
+		{name: "an assignee is not shown in another order", command: commands.Command{TicketID: "SEC-1", Assignee: pointer("\u2066ana")}, field: "assignee"},
+		{name: "names of any script are text", command: commands.Command{TicketID: "チケット 1", Assignee: pointer("Zoë Ångström, آنا")}},
+		{name: "an assignee is text", command: commands.Command{TicketID: "SEC-1", Assignee: pointer("a\xff")}, field: "assignee"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := c.command.Check()
@@ -45,7 +45,7 @@ func TestCommandsAreChecked(t *testing.T) {
 				assert.NoError(t, err)
 				return
 			}
-			var wrong *tickets.FieldError
+			var wrong *commands.FieldError
 			require.True(t, errors.As(err, &wrong), err, "is not a FieldError")
 			field := strings.TrimPrefix(c.field, "-")
 			assert.True(t, wrong.Field == field && slices.Equal(wrong.Allowed, c.allowed), wrong, "want the field", field, c.allowed)
@@ -81,17 +81,17 @@ func TestCommandsAreParsed(t *testing.T) {
 		{name: "a second value after the first", text: `{"ticket_id": "a"} {}`, problem: "not valid JSON"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			commands, several, err := tickets.Parse([]byte(c.text))
+			all, several, err := commands.Parse([]byte(c.text))
 			if c.n > 0 {
-				assert.True(t, err == nil && len(commands) == c.n && several == c.several, len(commands), "commands, several", several, err)
+				assert.True(t, err == nil && len(all) == c.n && several == c.several, len(all), "commands, several", several, err)
 				return
 			}
 			if c.name == "null" { // Check refuses the result
-				assert.True(t, err != nil || commands[0].Check() != nil, "null is accepted")
+				assert.True(t, err != nil || all[0].Check() != nil, "null is accepted")
 				return
 			}
-			var wrong *tickets.SyntaxError
-			require.True(t, errors.As(err, &wrong) && errors.Is(err, tickets.ErrSyntax), err, "is not a SyntaxError")
+			var wrong *commands.SyntaxError
+			require.True(t, errors.As(err, &wrong) && errors.Is(err, commands.ErrSyntax), err, "is not a SyntaxError")
 			assert.True(t, wrong.Field == c.field && strings.Contains(wrong.Problem, c.problem), wrong.Field, wrong.Problem, c.field, c.problem)
 		})
 	}
@@ -103,14 +103,14 @@ func FuzzParse(f *testing.F) {
 	f.Add(`[{"ticket_id": "a"}, {"assignee": ""}]`)
 	f.Add(`{"ticket_id": "\ud800"}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		commands, several, err := tickets.Parse([]byte(text))
+		all, several, err := commands.Parse([]byte(text))
 		if err != nil {
-			assert.True(t, errors.Is(err, tickets.ErrSyntax) && commands == nil, err, len(commands), "commands")
+			assert.True(t, errors.Is(err, commands.ErrSyntax) && all == nil, err, len(all), "commands")
 			return
 		}
-		assert.True(t, len(commands) != 0 && (len(commands) <= 1 || several), len(commands), "commands, several", several)
-		for _, c := range commands {
-			var wrong *tickets.FieldError
+		assert.True(t, len(all) != 0 && (len(all) <= 1 || several), len(all), "commands, several", several)
+		for _, c := range all {
+			var wrong *commands.FieldError
 			err := c.Check()
 			assert.True(t, err == nil || errors.As(err, &wrong), err, "is not a FieldError")
 		}

@@ -1,4 +1,4 @@
-package tickets_test
+package commands_test
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/commands"
 	"ndrbridge/sinks"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
@@ -39,17 +39,17 @@ func TestAWriterReportsThatTheJournalHasNoSpaceForItsAnswers(t *testing.T) {
 			return answer.RoundTrip(r)
 		}))
 		run(t, w)
-		const commands = 300
-		for i := range commands {
+		const total = 300
+		for i := range total {
 			name := fmt.Sprintf("analyst-%d", i)
-			accept(t, store, tickets.Command{TicketID: "SEC-1", Assignee: &name})
+			accept(t, store, commands.Command{TicketID: "SEC-1", Assignee: &name})
 		}
 		time.Sleep(time.Minute)
 		stats := require.Value(store.Stats(t.Context()))(t)
 		s := w.Status()
 		assert.True(t, s.State == sinks.StateRetrying && strings.Contains(s.Error, "the journal is full"), "the writer", s)
 		done := int(stats.Commands.Done)
-		assert.True(t, done >= 10 && done != commands && int(patches.Load()) == done, done, commands, "commands were carried out, with", patches.Load(), "requests")
+		assert.True(t, done >= 10 && done != total && int(patches.Load()) == done, done, total, "commands were carried out, with", patches.Load(), "requests")
 		assert.True(t, stats.Bytes <= 80<<10, "the journal holds", stats.Bytes, "bytes")
 		for range 20 { // the sink catches up
 			stats := require.Value(store.Stats(t.Context()))(t)

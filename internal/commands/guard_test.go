@@ -1,4 +1,4 @@
-package tickets_test
+package commands_test
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
-	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/commands"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/require"
@@ -36,7 +36,7 @@ type guarded struct {
 	now     time.Time
 	store   *checkpoint.Store
 	source  *poller.Detections
-	writer  *tickets.Writer
+	writer  *commands.Writer
 
 	ids     []int64
 	edits   int
@@ -141,7 +141,7 @@ func (g *guarded) start() {
 		URL: "http://sensor.example", Key: func() (string, error) { return standin.DefaultAPIKey, nil }, Transport: g,
 	})
 	g.must(err)
-	ownWrites, err := tickets.LoadOwnWrites(g.Context(), g.store, "hq")
+	ownWrites, err := commands.LoadOwnWrites(g.Context(), g.store, "hq")
 	g.must(err)
 	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	g.source = poller.NewDetections(client, g.store, poller.DetectionsOptions{
@@ -154,9 +154,9 @@ func (g *guarded) start() {
 		ReconcileEvery: 5 * time.Minute, ReconcileBack: time.Hour,
 		OwnWrites: ownWrites,
 	})
-	g.writer = tickets.NewWriter(client, &mortal{g.store, g}, ownWrites, tickets.WriterOptions{
+	g.writer = commands.NewWriter(client, &mortal{g.store, g}, ownWrites, commands.WriterOptions{
 		Appliance: "hq", RetryInitial: time.Nanosecond, RetryMax: time.Nanosecond, Probe: time.Nanosecond,
-		Log: log, Metrics: tickets.NewWriterMetrics(registry),
+		Log: log, Metrics: commands.NewWriterMetrics(registry),
 	})
 }
 
@@ -166,7 +166,7 @@ type mortal struct {
 	g *guarded
 }
 
-type state interface{ tickets.WriterStore }
+type state interface{ commands.WriterStore }
 
 func (m *mortal) Note(ctx context.Context, id uint64, note []byte, expect []checkpoint.Entry) error {
 	return m.during(func() error { return m.state.Note(ctx, id, note, expect) })
@@ -254,7 +254,7 @@ func (g *guarded) edit() {
 // command gives the bridge a command.
 func (g *guarded) command() {
 	g.written++
-	c := tickets.Command{TicketID: fmt.Sprintf("SEC-%d", rapid.IntRange(0, 2).Draw(g.T, "ticket")), Appliance: "hq"}
+	c := commands.Command{TicketID: fmt.Sprintf("SEC-%d", rapid.IntRange(0, 2).Draw(g.T, "ticket")), Appliance: "hq"}
 	if rapid.Bool().Draw(g.T, "links") {
 		c.DetectionID = rapid.SampledFrom(g.ids).Draw(g.T, "linked")
 	}

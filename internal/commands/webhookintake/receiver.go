@@ -20,7 +20,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/commands"
 )
 
 // MaxBody is the maximum size of a body, in bytes.
@@ -82,7 +82,7 @@ type Notice struct {
 	// the request has no identity. The key of a signed request is derived from the
 	// body, because only the body is signed.
 	Key     string
-	Command tickets.Command
+	Command commands.Command
 	// Ignored is the reason why there is nothing to do. If it is empty, Command is to
 	// be carried out.
 	Ignored string
@@ -92,7 +92,7 @@ type Notice struct {
 var ErrSyntax = errors.New("the body is not valid JSON")
 
 // Read maps a request to a command, which it does not check. It returns a
-// *tickets.FieldError that names the field that cannot be mapped and the valid values,
+// *commands.FieldError that names the field that cannot be mapped and the valid values,
 // or else ErrSyntax.
 func (r *Receiver) Read(header http.Header, body []byte) (Notice, error) {
 	root, err := decode(body)
@@ -126,7 +126,7 @@ func (r *Receiver) read(v *values, header http.Header, body []byte) Notice {
 	return Notice{Key: r.key(v, header, body), Command: command}
 }
 
-// decode reads one JSON value as strictly as tickets.Parse: readers of a body with duplicate
+// decode reads one JSON value as strictly as commands.Parse: readers of a body with duplicate
 // names or invalid Unicode disagree on its content. Numbers are not converted.
 func decode(body []byte) (root any, err error) {
 	err = json.Unmarshal(body, &root, json.WithUnmarshalers(json.UnmarshalFromFunc(decodeNumber)))
@@ -146,11 +146,11 @@ func decodeNumber(d *jsontext.Decoder, to *any) error {
 }
 
 // command returns the command for the changes in a body.
-func (m *Mapping) command(v *values) (c tickets.Command) {
+func (m *Mapping) command(v *values) (c commands.Command) {
 	changed := m.changed(v)
 	c.TicketID, _ = v.text(m.TicketID)
 	if c.TicketID == "" {
-		v.fail(&tickets.FieldError{Field: m.TicketID, Problem: "is missing"})
+		v.fail(&commands.FieldError{Field: m.TicketID, Problem: "is missing"})
 	}
 	c.Appliance, _ = v.text(m.Appliance)
 	c.DetectionID = m.detection(v)
@@ -177,7 +177,7 @@ func (m *Mapping) detection(v *values) int64 {
 	}
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		v.fail(&tickets.FieldError{Field: m.DetectionID, Problem: fmt.Sprintf("%.80q is not a detection id: write a number above 0", text)})
+		v.fail(&commands.FieldError{Field: m.DetectionID, Problem: fmt.Sprintf("%.80q is not a detection id: write a number above 0", text)})
 	}
 	return id
 }
@@ -191,7 +191,7 @@ func (m *Mapping) changed(v *values) func(field string) bool {
 	}
 	list, ok := value.([]any)
 	if !ok {
-		v.fail(&tickets.FieldError{Field: m.Changes, Problem: "must be a list of objects with field"})
+		v.fail(&commands.FieldError{Field: m.Changes, Problem: "must be a list of objects with field"})
 	}
 	var names []string
 	for _, item := range list {

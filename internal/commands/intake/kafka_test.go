@@ -15,8 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"ndrbridge/internal/commands/intake"
 	"ndrbridge/internal/kafkaconn"
-	"ndrbridge/internal/tickets/intake"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )

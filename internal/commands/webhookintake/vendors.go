@@ -1,6 +1,6 @@
 package webhookintake
 
-import "ndrbridge/internal/tickets"
+import "ndrbridge/internal/commands"
 
 // Jira returns the mapping of Jira's issue webhooks
 // (https://developer.atlassian.com/cloud/jira/platform/webhooks/). The statuses of a
@@ -68,10 +68,10 @@ func Generic() Mapping {
 		Status: []string{"status"}, Statuses: make(map[string]string),
 		Resolution: "resolution", Resolutions: make(map[string]string),
 	}
-	for _, s := range tickets.Statuses() {
+	for _, s := range commands.Statuses() {
 		m.Statuses[s] = s
 	}
-	for _, r := range tickets.Resolutions() {
+	for _, r := range commands.Resolutions() {
 		m.Resolutions[r] = r
 	}
 	return m

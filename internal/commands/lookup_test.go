@@ -1,4 +1,4 @@
-package tickets_test
+package commands_test
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/commands"
 	"ndrbridge/sinks"
 	"ndrbridge/test/assert"
 )
@@ -69,7 +69,7 @@ func TestALookupThatDoesNotEndRejectsItsCommand(t *testing.T) {
 				})
 				store := newStore(t)
 				w := newWriter(t, store, "http://sensor.example", transport)
-				accept(t, store, tickets.Command{TicketID: "SEC-1", Status: "closed"}, tickets.Command{TicketID: "SEC-2", DetectionID: id})
+				accept(t, store, commands.Command{TicketID: "SEC-1", Status: "closed"}, commands.Command{TicketID: "SEC-2", DetectionID: id})
 				run(t, w)
 				time.Sleep(10 * time.Minute)
 				got, _, err := store.Command(t.Context(), 1)
@@ -107,7 +107,7 @@ func TestASlowLookupIsRetriedWhileOtherTicketsContinue(t *testing.T) {
 		})
 		store := newStore(t)
 		w := newWriter(t, store, "http://sensor.example", transport)
-		accept(t, store, tickets.Command{TicketID: "SEC-1", Status: "closed"}, tickets.Command{TicketID: "SEC-2", DetectionID: id})
+		accept(t, store, commands.Command{TicketID: "SEC-1", Status: "closed"}, commands.Command{TicketID: "SEC-2", DetectionID: id})
 		run(t, w)
 		time.Sleep(150 * time.Second)
 		if got := states(t, store); got != "pending applied" {

@@ -1,4 +1,4 @@
-package tickets_test
+package commands_test
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/commands"
 	"ndrbridge/internal/lease"
-	"ndrbridge/internal/tickets"
 	"ndrbridge/sinks"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/assert"
@@ -43,15 +43,15 @@ func (c *hooked) PatchTicket(ctx context.Context, ticketID string, change applia
 }
 
 // newLeased returns a writer under a lease, and its client.
-func newLeased(t *testing.T, store *checkpoint.Store, l *lease.Lease, o appliance.Options) (*tickets.Writer, *hooked) {
+func newLeased(t *testing.T, store *checkpoint.Store, l *lease.Lease, o appliance.Options) (*commands.Writer, *hooked) {
 	o.Key, o.Lease = func() (string, error) { return standin.DefaultAPIKey, nil }, l
 	client := require.Value(appliance.New(o))(t)
 	t.Cleanup(client.Close)
-	ownWrites := require.Value(tickets.LoadOwnWrites(t.Context(), store, "hq"))(t)
+	ownWrites := require.Value(commands.LoadOwnWrites(t.Context(), store, "hq"))(t)
 	c := &hooked{Client: client}
-	return tickets.NewWriter(c, store, ownWrites, tickets.WriterOptions{
+	return commands.NewWriter(c, store, ownWrites, commands.WriterOptions{
 		Appliance: "hq", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second, Lease: l,
-		Log: slog.New(slog.DiscardHandler), Metrics: tickets.NewWriterMetrics(prometheus.NewRegistry()),
+		Log: slog.New(slog.DiscardHandler), Metrics: commands.NewWriterMetrics(prometheus.NewRegistry()),
 	}), c
 }
 
@@ -98,7 +98,7 @@ func TestNoTicketIsWrittenWithoutALease(t *testing.T) {
 				l, clock := leasetest.NewLease(term)
 				store := newStore(t)
 				w, client := newLeased(t, store, l, appliance.Options{URL: "http://" + relay.Addr()})
-				accept(t, store, tickets.Command{TicketID: "SEC-1", Status: "closed", Resolution: "action_taken"})
+				accept(t, store, commands.Command{TicketID: "SEC-1", Status: "closed", Resolution: "action_taken"})
 				w.Step(t.Context()) // receives it
 				c.hook(client, relay, func() { lapse(clock) })
 				pause := w.Step(t.Context())
@@ -138,7 +138,7 @@ func TestALeaseThatEndsIsNoFailureOfACommand(t *testing.T) {
 			return client.Client.PatchTicket(ctx, ticketID, change)
 		}
 		run(t, w)
-		accept(t, store, tickets.Command{TicketID: "SEC-1", Status: "acknowledged"})
+		accept(t, store, commands.Command{TicketID: "SEC-1", Status: "acknowledged"})
 		const times = 50
 		for range times {
 			time.Sleep(10 * time.Second)
@@ -148,7 +148,7 @@ func TestALeaseThatEndsIsNoFailureOfACommand(t *testing.T) {
 			s := w.Status()
 			require.True(t, s.State == sinks.StateRetrying && s.Error == lease.ErrExpired.Error(), "without a lease it", s.State, s.Error)
 			// Another command succeeds: a failure would count.
-			accept(t, store, tickets.Command{TicketID: "SEC-2", DetectionID: id})
+			accept(t, store, commands.Command{TicketID: "SEC-2", DetectionID: id})
 			l.Renew(clock.Now())
 		}
 		assert.Equal(t, tried, times, "it was tried", "times during", "leases")

@@ -17,9 +17,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/commands"
+	"ndrbridge/internal/commands/intake"
 	"ndrbridge/internal/kafkaconn"
-	"ndrbridge/internal/tickets"
-	"ndrbridge/internal/tickets/intake"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
@@ -205,7 +205,7 @@ type waiter struct {
 	waiting, left chan struct{}
 }
 
-func (w *waiter) Accept(ctx context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error) {
+func (w *waiter) Accept(ctx context.Context, key string, commands []commands.Command) ([]checkpoint.Acceptance, error) {
 	select {
 	case <-w.waiting:
 		return w.counter.Accept(ctx, key, commands)

@@ -1,4 +1,4 @@
-package tickets_test
+package commands_test
 
 import (
 	"context"
@@ -10,25 +10,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/tickets"
+	"ndrbridge/internal/commands"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
 // acceptor is an Acceptor on a real state, with the appliances hq and dc.
 type acceptor struct {
-	*tickets.Acceptor
+	*commands.Acceptor
 	store    *checkpoint.Store
 	registry *prometheus.Registry
 }
 
 var noon = time.UnixMilli(1750935535971)
 
-func newAcceptor(t *testing.T, locate func(context.Context, tickets.Command) ([]string, error), appliances ...string) *acceptor {
+func newAcceptor(t *testing.T, locate func(context.Context, commands.Command) ([]string, error), appliances ...string) *acceptor {
 	t.Helper()
 	d := &acceptor{store: newStore(t), registry: prometheus.NewRegistry()}
-	d.Acceptor = tickets.NewAcceptor(d.store, tickets.AcceptorOptions{
-		Appliances: appliances, Locate: locate, Now: func() time.Time { return noon }, Metrics: tickets.NewAcceptorMetrics(d.registry),
+	d.Acceptor = commands.NewAcceptor(d.store, commands.AcceptorOptions{
+		Appliances: appliances, Locate: locate, Now: func() time.Time { return noon }, Metrics: commands.NewAcceptorMetrics(d.registry),
 	})
 	return d
 }
@@ -40,13 +40,13 @@ func (d *acceptor) stored(t *testing.T) []checkpoint.Command {
 	return commands
 }
 
-func closed(ticket string) tickets.Command {
-	return tickets.Command{TicketID: ticket, Status: "closed"}
+func closed(ticket string) commands.Command {
+	return commands.Command{TicketID: ticket, Status: "closed"}
 }
 
 func TestACommandIsStoredWithItsAppliance(t *testing.T) {
 	d := newAcceptor(t, nil, "hq")
-	accepted := require.Value(d.Accept(t.Context(), "", []tickets.Command{closed("SEC-1"), {TicketID: "SEC-2", Assignee: pointer("")}}))(t)
+	accepted := require.Value(d.Accept(t.Context(), "", []commands.Command{closed("SEC-1"), {TicketID: "SEC-2", Assignee: pointer("")}}))(t)
 	require.Equal(t, len(accepted), 2)
 	for i, want := range []struct{ ticket, body string }{
 		{"SEC-1", `{"ticket_id":"SEC-1","appliance":"hq","status":"closed"}`},
@@ -61,7 +61,7 @@ func TestACommandIsStoredWithItsAppliance(t *testing.T) {
 }
 
 func TestTheApplianceOfACommandIsFound(t *testing.T) {
-	locate := func(_ context.Context, c tickets.Command) ([]string, error) {
+	locate := func(_ context.Context, c commands.Command) ([]string, error) {
 		switch {
 		case c.DetectionID == 7, c.TicketID == "SEC-7":
 			return []string{"dc"}, nil
@@ -74,17 +74,17 @@ func TestTheApplianceOfACommandIsFound(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name      string
-		command   tickets.Command
+		command   commands.Command
 		locate    bool
 		want      string
 		allowed   []string // by a FieldError
 		temporary bool     // not a FieldError
 	}{
-		{name: "by its name", command: tickets.Command{TicketID: "SEC-1", Status: "new", Appliance: "hq"}, want: "hq"},
+		{name: "by its name", command: commands.Command{TicketID: "SEC-1", Status: "new", Appliance: "hq"}, want: "hq"},
 		{name: "by its ticket", command: closed("SEC-7"), locate: true, want: "dc"},
-		{name: "by its detection", command: tickets.Command{TicketID: "SEC-1", DetectionID: 7}, locate: true, want: "dc"},
-		{name: "a name takes precedence", command: tickets.Command{TicketID: "SEC-7", Status: "new", Appliance: "hq"}, locate: true, want: "hq"},
-		{name: "a name that no appliance has is refused", command: tickets.Command{TicketID: "SEC-1", Status: "new", Appliance: "lab"}, allowed: []string{"hq", "dc"}},
+		{name: "by its detection", command: commands.Command{TicketID: "SEC-1", DetectionID: 7}, locate: true, want: "dc"},
+		{name: "a name takes precedence", command: commands.Command{TicketID: "SEC-7", Status: "new", Appliance: "hq"}, locate: true, want: "hq"},
+		{name: "a name that no appliance has is refused", command: commands.Command{TicketID: "SEC-1", Status: "new", Appliance: "lab"}, allowed: []string{"hq", "dc"}},
 		{name: "a ticket that no appliance has requires a name", command: closed("SEC-1"), locate: true, allowed: []string{"hq", "dc"}},
 		{name: "a ticket that two appliances have requires a name", command: closed("SEC-8"), locate: true, allowed: []string{"dc", "hq"}},
 		{name: "without Locate a name is required", command: closed("SEC-7"), allowed: []string{"hq", "dc"}},
@@ -95,9 +95,9 @@ func TestTheApplianceOfACommandIsFound(t *testing.T) {
 			if c.locate {
 				d = newAcceptor(t, locate, "hq", "dc")
 			}
-			_, err := d.Accept(t.Context(), "k", []tickets.Command{c.command})
+			_, err := d.Accept(t.Context(), "k", []commands.Command{c.command})
 			stored := d.stored(t)
-			var wrong *tickets.FieldError
+			var wrong *commands.FieldError
 			switch {
 			case c.want != "":
 				assert.True(t, err == nil && len(stored) == 1 && stored[0].Appliance == c.want, stored, err, "want it at", c.want)
@@ -114,7 +114,7 @@ func TestTheApplianceOfACommandIsFound(t *testing.T) {
 
 func TestACallIsAcceptedWholeAndOnce(t *testing.T) {
 	d := newAcceptor(t, nil, "hq")
-	accept := func(key string, commands ...tickets.Command) ([]checkpoint.Acceptance, error) {
+	accept := func(key string, commands ...commands.Command) ([]checkpoint.Acceptance, error) {
 		return d.Accept(t.Context(), key, commands)
 	}
 	first, err := accept("http/k", closed("SEC-1"), closed("SEC-1"))
@@ -128,8 +128,8 @@ func TestACallIsAcceptedWholeAndOnce(t *testing.T) {
 		assert.False(t, require.Value(accept("", closed("SEC-3")))(t)[0].Duplicate, "without a key nothing comes again")
 	}
 	before := len(d.stored(t))
-	_, err = accept("http/l", closed("SEC-4"), tickets.Command{TicketID: "SEC-5", Status: "done"})
-	var wrong *tickets.FieldError
+	_, err = accept("http/l", closed("SEC-4"), commands.Command{TicketID: "SEC-5", Status: "done"})
+	var wrong *commands.FieldError
 	assert.True(t, errors.As(err, &wrong) && wrong.Index == 1 && wrong.Field == "status", err, "want the status of the second")
 	n := len(d.stored(t))
 	assert.Equal(t, n, before, n-before, "commands were stored of a call with a wrong one")

@@ -1,7 +1,7 @@
-// Package tickets writes the state of tickets back to appliances: it accepts commands,
+// Package commands writes the state of tickets back to appliances: it accepts commands,
 // stores them, carries them out in order, and recognizes its own writes when the
 // appliance shows them.
-package tickets
+package commands
 
 import (
 	"bytes"
