@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/hiding"
 	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
@@ -21,8 +21,7 @@ type hidingRules struct {
 // hidingRule is a rule as far as it decides what is hidden.
 type hidingRule struct {
 	visibilityRule
-	types []string // of detections; all_security and all_performance are all of a module
-	all   bool     // whoever takes part, and whatever the properties
+	hiding.Rule
 }
 
 // visibilityRule is a rule as events show it.
@@ -54,11 +53,9 @@ func (l *Lifecycle) hidingRules(ctx context.Context) (rules hidingRules, err err
 }
 
 func parseHidingRule(raw []byte) (r hidingRule, enabled bool) {
-	enabled = true
-	anyOf := map[string]bool{"offender": false, "victim": false}
-	properties := false
+	r.Rule, enabled = hiding.Parse(raw), true
 	for name, value := range jsonscan.Members(raw) {
-		switch name := string(name); name {
+		switch string(name) {
 		case "id":
 			r.ID, _ = jsonscan.Integer(value)
 		case "description":
@@ -69,21 +66,8 @@ func parseHidingRule(raw []byte) (r hidingRule, enabled bool) {
 			r.Expiration, _ = jsonscan.Millis(value)
 		case "enabled":
 			enabled = string(value) == "true"
-		case "detection_type":
-			r.types = append(r.types, transform.Text(value))
-		case "detection_types":
-			for kind := range jsonscan.Elements(value) {
-				r.types = append(r.types, transform.Text(kind))
-			}
-		case "offender", "victim":
-			anyOf[name] = strings.EqualFold(transform.Text(value), "any")
-		case "properties":
-			for range jsonscan.Elements(value) {
-				properties = true
-			}
 		}
 	}
-	r.all = anyOf["offender"] && anyOf["victim"] && !properties
 	return r, enabled
 }
 
@@ -91,27 +75,6 @@ func parseHidingRule(raw []byte) (r hidingRule, enabled bool) {
 func cutText(text string) string {
 	const most = 500
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
-}
-
-// covers reports whether the rule is for detections like d.
-func (r hidingRule) covers(d transform.Detection) bool {
-	of := func(module string) bool {
-		for category := range d.Categories() {
-			if category == module || strings.HasPrefix(category, module+".") {
-				return true
-			}
-		}
-		return false
-	}
-	return slices.ContainsFunc(r.types, func(kind string) bool {
-		switch kind {
-		case "all_security":
-			return of("sec")
-		case "all_performance":
-			return of("perf")
-		}
-		return kind != "" && kind == d.Type()
-	})
 }
 
 // maxRules is how many rules an event lists.
@@ -122,10 +85,11 @@ const maxRules = 10
 func (h hidingRules) matching(d transform.Detection) (matching []visibilityRule, certain bool) {
 	matching = []visibilityRule{}
 	for _, r := range h.active {
-		if !r.covers(d) || certain && !r.all {
+		answer := r.Hides(d)
+		if answer == hiding.No || certain && answer == hiding.Maybe {
 			continue
 		}
-		if r.all && !certain {
+		if answer == hiding.Yes && !certain {
 			matching, certain = matching[:0], true
 		}
 		if len(matching) < maxRules {

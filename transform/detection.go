@@ -143,6 +143,14 @@ func (d Detection) Categories() iter.Seq[string] {
 // UserCreated reports whether the detection is of a custom type.
 func (d Detection) UserCreated() bool { return string(d.field("is_user_created")) == "true" }
 
+// Participants returns the JSON array of the participants, or nil if they are not known.
+func (d Detection) Participants() []byte {
+	if participants := d.field("participants"); bytes.HasPrefix(participants, []byte("[")) {
+		return participants
+	}
+	return nil
+}
+
 // URL returns the address of the detection's page at the appliance, or "" if it has
 // none.
 func (d Detection) URL() string { return Text(d.field("url")) }
@@ -151,7 +159,7 @@ func (d Detection) URL() string { return Text(d.field("url")) }
 // duplicates, up to maxIDs of them. all reports whether these are all.
 func (d Detection) Devices(maxIDs int) (ids []int64, all bool) {
 	seen := make(map[int64]bool)
-	for participant := range jsonscan.Elements(d.field("participants")) {
+	for participant := range jsonscan.Elements(d.Participants()) {
 		var kind, object []byte
 		for name, value := range jsonscan.Members(participant) {
 			switch string(name) {
