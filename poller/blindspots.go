@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 
@@ -32,9 +33,17 @@ func NewDisabledAlerts(client *appliance.Client, store FollowUpStore, o StreamOp
 	return newBlindSpots(blindSpots{kind: transform.BlindAlert, of: isDisabled}, client.Alerts, store, StreamAlerts, o)
 }
 
-// NewRecordIngest returns a source of the halts of an appliance's record ingest.
+// NewRecordIngest returns a source of the halts of an appliance's record ingest. It is off while the
+// appliance answers 422 about its cluster, as those with a third-party record store do.
 func NewRecordIngest(client *appliance.Client, store FollowUpStore, o StreamOptions) Source {
-	return newBlindSpots(blindSpots{kind: transform.BlindIngest, of: isHalted, single: true}, client.Cluster, store, StreamIngest, o)
+	cluster := func(ctx context.Context, page *appliance.Page) error {
+		err := client.Cluster(ctx, page)
+		if e, ok := errors.AsType[*appliance.Error](err); ok && e.Status == http.StatusUnprocessableEntity {
+			return fmt.Errorf("%w: a third-party record store has no cluster; set blind_spots.record_ingest to false: %w", errOff, err)
+		}
+		return err
+	}
+	return newBlindSpots(blindSpots{kind: transform.BlindIngest, of: isHalted, single: true}, cluster, store, StreamIngest, o)
 }
 
 // blindSpots compares what makes an appliance blind.

@@ -160,11 +160,11 @@ func (p *Poller) Status() Status {
 // known while polls fail, or if the next is overdue. If nothing was read yet and polls fail,
 // only Behind is set: to the time since Options.LastAnswer. ok is false if neither is known.
 func (p *Poller) Progress() (progress Progress, ok bool) {
-	const overdue = time.Minute // beyond the interval
+	const overdue = time.Minute // beyond the interval and its jitter
 	progress, ok = p.source.Progress()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if since := time.Since(progress.Known); ok && (p.status.Failures > 0 || since > p.o.Interval+overdue) {
+	if since := time.Since(progress.Known); ok && (p.status.Failures > 0 || since > p.o.Interval+p.o.Interval/10+overdue) {
 		progress.Behind += since
 	}
 	if !ok && p.status.Failures > 0 && !p.o.LastAnswer.IsZero() {
@@ -244,9 +244,9 @@ func (p *Poller) Run(ctx context.Context) {
 // offFor is the wait before an optional source that is off is polled again.
 const offFor = time.Hour
 
-// errOff is wrapped by the error of a poll of an optional source whose part of the appliance is
-// switched off.
-var errOff = errors.New("it is switched off on the appliance")
+// errOff is wrapped by the error of a poll of an optional source whose part the appliance does not
+// have, or has switched off, although it answers neither 403 nor 404.
+var errOff = errors.New("the appliance does not offer this")
 
 // isOff reports whether the error of a poll, which may be nil, means that an optional source is off.
 func (p *Poller) isOff(err error) bool {
