@@ -105,6 +105,7 @@ func (l *listing) poll(ctx context.Context) (Next, error) {
 	if len(page.Objects) == 0 && len(s.known) > 1 && !emptied {
 		l.emptied = true
 		l.log.Warn("the appliance lists nothing any more; the next poll decides whether that is so", "before", len(s.known))
+		l.progress.caughtUp(position.Seen)
 		return Idle, nil
 	}
 	s.objects, s.at, s.recorded = page.Objects, page.Date, l.now()
