@@ -79,7 +79,7 @@ arguments are wrong, and 78 when the configuration has an error.`,
 	}{
 		{"Configure and run:", []*cobra.Command{c.configCommand(), c.checkCommand(), c.tryCommand(), c.runCommand(), c.reloadCommand()}},
 		{"Observe:", []*cobra.Command{c.statusCommand(), c.tailCommand(), c.verifyCommand(), cluster}},
-		{"Control:", []*cobra.Command{c.deadCommand(), c.replayCommand(), c.rewindCommand(), c.pauseCommand(), c.resumeCommand(), c.sendCommand(), tickets, c.stateCommand()}},
+		{"Control:", []*cobra.Command{c.deadCommand(), c.replayCommand(), c.rewindCommand(), c.pauseCommand(), c.resumeCommand(), c.sendCommand(), c.hideCommand(), tickets, c.stateCommand()}},
 		{"About the program:", []*cobra.Command{c.versionCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})

@@ -100,6 +100,7 @@ func (s *showcase) play() {
 	s.show("ndrbridge dead requeue soc --all --yes")
 	s.show("ndrbridge replay log --since -1h --dry-run")
 	s.show("ndrbridge replay log --since -1h --yes")
+	s.show(fmt.Sprintf("ndrbridge hide %d --victim any --dry-run", s.appliance.Latest()[0].ID))
 	s.show("ndrbridge verify hq --since -24h")
 	s.show("ndrbridge pause soc")
 	s.show("ndrbridge resume soc")

@@ -268,7 +268,7 @@ func asDetected(d transform.Detection, role string, anyone bool) (c Criterion, e
 	}
 	written := cmp.Or(device, address)
 	if written == "" {
-		return c, fmt.Errorf("detection %d has no %s that is a device or has an address: use any %[2]s", d.ID, role)
+		return c, fmt.Errorf("detection %d has no %s that is a device or has an address: let the %[2]s be any", d.ID, role)
 	}
 	return parseCriterion([]byte(written)), nil
 }

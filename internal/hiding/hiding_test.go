@@ -82,8 +82,8 @@ func TestARuleIsMadeToHideADetection(t *testing.T) {
 		"with any participants": {hiding.Scope{AnyOffender: true, AnyVictim: true}, without("victim"), `port_scan "Any" "Any", any on any`},
 		"with an address":       {hiding.Scope{AnyVictim: true}, strings.ReplaceAll(detection, `"device"`, `"other"`), `port_scan {"object_type":"ipaddr","object_value":"203.0.113.9"} "Any", 203.0.113.9 on any`},
 		"with everything":       {hiding.Scope{AnyOffender: true, AnyVictim: true, AllTypes: true}, detection, hiding.ErrEverything.Error()},
-		"without an offender":   {hiding.Scope{}, without("offender"), "detection 12 has no offender that is a device or has an address: use any offender"},
-		"without participants":  {hiding.Scope{AnyOffender: true}, `{"id":12,"mod_time":1774084698715,"type":"a"}`, "detection 12 has no victim that is a device or has an address: use any victim"},
+		"without an offender":   {hiding.Scope{}, without("offender"), "detection 12 has no offender that is a device or has an address: let the offender be any"},
+		"without participants":  {hiding.Scope{AnyOffender: true}, `{"id":12,"mod_time":1774084698715,"type":"a"}`, "detection 12 has no victim that is a device or has an address: let the victim be any"},
 		"without a type":        {hiding.Scope{}, `{"id":12,"mod_time":1774084698715}`, "detection 12 has no type"},
 		"without a module":      {hiding.Scope{AllTypes: true}, `{"id":12,"mod_time":1774084698715,"type":"a"}`, "detection 12 is neither of security nor of performance: hide its type instead"},
 	} {
