@@ -18,6 +18,9 @@ import (
 type AcceptorOptions struct {
 	// Appliances are the names of all configured appliances.
 	Appliances []string
+	// MaxExpiration limits how long from now the rules of commands may last, by appliance.
+	// Commands on rules are refused for other appliances: rules.write is false there.
+	MaxExpiration map[string]time.Duration
 	// Locate returns the appliances that know a command's detection, or its ticket if
 	// it names no detection. It is called if there are several appliances and a command
 	// names none of them. If it is nil, such a command is refused.
@@ -66,7 +69,7 @@ func (a *Acceptor) Accept(ctx context.Context, key string, commands []Command) (
 	now := a.Now()
 	stored := make([]checkpoint.Command, len(commands))
 	for i, c := range commands {
-		appliance, err := a.appliance(ctx, c)
+		c, err := a.check(ctx, c, now)
 		if err != nil {
 			if wrong, ok := errors.AsType[*FieldError](err); ok {
 				wrong.Index = i
@@ -74,12 +77,11 @@ func (a *Acceptor) Accept(ctx context.Context, key string, commands []Command) (
 			}
 			return nil, err
 		}
-		c.Appliance = appliance
 		body, err := json.Marshal(c)
 		if err != nil {
 			return nil, fmt.Errorf("encode a command: %w", err)
 		}
-		stored[i] = checkpoint.Command{Appliance: appliance, Subject: c.TicketID, Body: body, Accepted: now}
+		stored[i] = checkpoint.Command{Appliance: c.Appliance, Subject: c.TicketID, Body: body, Accepted: now}
 		if name != "" {
 			stored[i].Key = name + "/" + strconv.Itoa(i)
 		}
@@ -89,7 +91,7 @@ func (a *Acceptor) Accept(ctx context.Context, key string, commands []Command) (
 		if errors.Is(err, checkpoint.ErrCommandsFull) {
 			a.Count(receivedFull)
 		}
-		return nil, fmt.Errorf("store ticket commands: %w", err)
+		return nil, fmt.Errorf("store commands: %w", err)
 	}
 	for _, c := range accepted {
 		if c.Duplicate {
@@ -114,11 +116,25 @@ func digest(key string, commands []Command) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// appliance checks a command and returns the name of its appliance.
-func (a *Acceptor) appliance(ctx context.Context, c Command) (string, error) {
-	if err := c.Check(); err != nil {
-		return "", err
+// check checks a command and returns it with the name of its appliance, and with the times of
+// rules in place of durations.
+func (a *Acceptor) check(ctx context.Context, c Command, now time.Time) (Command, error) {
+	err := c.Check()
+	if err == nil {
+		c.Appliance, err = a.appliance(ctx, c)
 	}
+	if err != nil || c.Kind() != KindRule {
+		return c, err
+	}
+	most := a.MaxExpiration[c.Appliance]
+	if most == 0 {
+		return c, &FieldError{Problem: fmt.Sprintf("rules.write is false for the appliance %s: set it, and the bridge writes rules there", c.Appliance)}
+	}
+	return c.within(now, most)
+}
+
+// appliance returns the name of a command's appliance.
+func (a *Acceptor) appliance(ctx context.Context, c Command) (string, error) {
 	if c.Appliance != "" {
 		if !slices.Contains(a.Appliances, c.Appliance) {
 			return "", &FieldError{Field: "appliance", Problem: fmt.Sprintf("%.80q is not configured", c.Appliance), Allowed: a.Appliances}
@@ -127,6 +143,9 @@ func (a *Acceptor) appliance(ctx context.Context, c Command) (string, error) {
 	}
 	if len(a.Appliances) == 1 {
 		return a.Appliances[0], nil
+	}
+	if c.RuleID != 0 {
+		return "", &FieldError{Field: "appliance", Problem: "is missing: several appliances may have a rule with this id", Allowed: a.Appliances}
 	}
 	var found []string
 	if a.Locate != nil {

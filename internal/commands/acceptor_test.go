@@ -60,6 +60,48 @@ func TestACommandIsStoredWithItsAppliance(t *testing.T) {
 	}
 }
 
+func TestRulesOfCommandsEnd(t *testing.T) {
+	d := newAcceptor(t, nil, "hq", "dc")
+	d.MaxExpiration = map[string]time.Duration{"hq": 48 * time.Hour}
+	extend := func(until string) commands.Command {
+		return commands.Command{RuleID: 1<<53 + 1, Extend: until, By: "ana", Appliance: "hq"}
+	}
+	at := func(until, appliance string) commands.Command {
+		return with(hide(func(h *commands.Hide) { h.Expiration = until }), func(c *commands.Command) { c.Appliance = appliance })
+	}
+	for _, c := range []struct {
+		name    string
+		command commands.Command
+		body    string // that is stored
+		wrong   string // of a FieldError
+	}{
+		{name: "after a duration from acceptance", command: at("48h", "hq"), body: `{"appliance":"hq","hide":{"detection_id":12,"expiration":"2025-06-28T10:58:55.971Z"},"by":"ana"}`},
+		{name: "at a time", command: at("2025-06-27T12:00:00.0009+02:00", "hq"), body: `{"appliance":"hq","hide":{"detection_id":12,"expiration":"2025-06-27T10:00:00Z"},"by":"ana"}`},
+		{name: "later, if they are extended", command: extend("1h"), body: `{"appliance":"hq","rule_id":9007199254740993,"extend":"2025-06-26T11:58:55.971Z","by":"ana"}`},
+		{name: "not later than allowed", command: at("48h1ms", "hq"), wrong: "hide.expiration is more than 48h0m0s from now, which rules.max_expiration does not allow"},
+		{name: "not at a later time than allowed", command: extend("2035-06-27T12:00:00Z"), wrong: "extend is more than 48h0m0s from now, which rules.max_expiration does not allow"},
+		{name: "not in the past", command: at("2025-06-26T10:58:55.971Z", "hq"), wrong: "hide.expiration is not in the future"},
+		{name: "not before they begin", command: at("-1h", "hq"), wrong: "hide.expiration is not in the future"},
+		{name: "not at all if they may not be written", command: at("1h", "dc"), wrong: "rules.write is false for the appliance dc: set it, and the bridge writes rules there"},
+		{name: "not at an appliance that is not named", command: commands.Command{RuleID: 7, End: true, By: "ana"}, wrong: "appliance is missing: several appliances may have a rule with this id; it may be hq, dc"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := len(d.stored(t))
+			_, err := d.Accept(t.Context(), c.name, []commands.Command{c.command})
+			stored := d.stored(t)[before:]
+			var wrong *commands.FieldError
+			if c.wrong != "" {
+				assert.True(t, errors.As(err, &wrong) && wrong.Error() == c.wrong && len(stored) == 0, err, stored)
+				return
+			}
+			require.True(t, err == nil && len(stored) == 1 && stored[0].Subject == "", err, stored)
+			assert.Equal(t, string(stored[0].Body), c.body)
+			again := require.Value(d.Accept(t.Context(), c.name, []commands.Command{c.command}))(t)
+			assert.True(t, again[0].Duplicate && again[0].ID == stored[0].ID, again)
+		})
+	}
+}
+
 func TestTheApplianceOfACommandIsFound(t *testing.T) {
 	locate := func(_ context.Context, c commands.Command) ([]string, error) {
 		switch {

@@ -13,6 +13,20 @@ import (
 
 func pointer(s string) *string { return &s }
 
+// hide returns a command that hides what is like detection 12, changed by change unless that is nil.
+func hide(change func(*commands.Hide)) commands.Command {
+	h := &commands.Hide{DetectionID: 12, Expiration: "24h"}
+	if change != nil {
+		change(h)
+	}
+	return commands.Command{Hide: h, By: "ana"}
+}
+
+func with(c commands.Command, change func(*commands.Command)) commands.Command {
+	change(&c)
+	return c
+}
+
 func TestCommandsAreChecked(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -37,6 +51,30 @@ func TestCommandsAreChecked(t *testing.T) {
 		{name: "a ticket's id is visible as a whole", command: commands.Command{TicketID: "SEC-\u200b1", Status: "new"}, field: "ticket_id"},
 		{name: "an assignee is not shown in another order", command: commands.Command{TicketID: "SEC-1", Assignee: pointer("\u2066ana")}, field: "assignee"},
 		{name: "names of any script are text", command: commands.Command{TicketID: "チケット 1", Assignee: pointer("Zoë Ångström, آنا")}},
+		{name: "a rule hides like a detection", command: hide(nil)},
+		{name: "a rule hides one type whatever takes part", command: hide(func(h *commands.Hide) { h.Offender, h.Victim = "any", "any" })},
+		{name: "a rule hides all types of an offender", command: hide(func(h *commands.Hide) { h.Victim, h.Types = "any", "all" })},
+		{name: "a rule ends at a time", command: hide(func(h *commands.Hide) { h.Expiration = "2026-03-14T10:26:53+01:00" })},
+		{name: "a rule is extended", command: commands.Command{RuleID: 1<<53 + 1, Extend: "48h", By: "ana"}},
+		{name: "a rule is ended", command: commands.Command{RuleID: 7, End: true, By: "ana"}},
+		{name: "a rule does not hide everything", command: hide(func(h *commands.Hide) { h.Offender, h.Victim, h.Types = "any", "any", "all" }), field: "hide"},
+		{name: "a rule hides from a detection", command: hide(func(h *commands.Hide) { h.DetectionID = 0 }), field: "hide.detection_id"},
+		{name: "an offender is any or as detected", command: hide(func(h *commands.Hide) { h.Offender = "10.0.0.1" }), field: "hide.offender", allowed: []string{"as_detected", "any"}},
+		{name: "a victim is any or as detected", command: hide(func(h *commands.Hide) { h.Victim = "Any" }), field: "hide.victim", allowed: []string{"as_detected", "any"}},
+		{name: "types are one or all", command: hide(func(h *commands.Hide) { h.Types = "port_scan" }), field: "hide.types", allowed: []string{"type", "all"}},
+		{name: "a rule must end", command: hide(func(h *commands.Hide) { h.Expiration = "" }), field: "hide.expiration"},
+		{name: "a rule does not end never", command: hide(func(h *commands.Hide) { h.Expiration = "never" }), field: "hide.expiration"},
+		{name: "a description is text", command: hide(func(h *commands.Hide) { h.Description = "lab\x00" }), field: "hide.description"},
+		{name: "a rule is hidden by someone", command: commands.Command{Hide: &commands.Hide{DetectionID: 12, Expiration: "24h"}}, field: "by"},
+		{name: "a name is text", command: commands.Command{TicketID: "SEC-1", Status: "new", By: "ana\n"}, field: "by"},
+		{name: "a rule is ended by someone", command: commands.Command{RuleID: 7, End: true}, field: "by"},
+		{name: "a rule alone changes nothing", command: commands.Command{RuleID: 7, By: "ana"}, field: "-"},
+		{name: "a rule is not extended and ended", command: commands.Command{RuleID: 7, Extend: "48h", End: true, By: "ana"}, field: "-"},
+		{name: "a new rule has no id", command: with(hide(nil), func(c *commands.Command) { c.RuleID = 7 }), field: "rule_id"},
+		{name: "a rule's id is above 0", command: commands.Command{RuleID: -7, End: true, By: "ana"}, field: "rule_id"},
+		{name: "only a known rule is ended", command: commands.Command{End: true, By: "ana"}, field: "rule_id"},
+		{name: "a rule is extended to a time", command: commands.Command{RuleID: 7, Extend: "tomorrow", By: "ana"}, field: "extend"},
+		{name: "a rule has no ticket", command: with(hide(nil), func(c *commands.Command) { c.TicketID = "SEC-1" }), field: "-"},
 		{name: "an assignee is text", command: commands.Command{TicketID: "SEC-1", Assignee: pointer("a\xff")}, field: "assignee"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -64,6 +102,9 @@ func TestCommandsAreParsed(t *testing.T) {
 		{name: "one", text: ` {"ticket_id": "SEC-1", "status": "closed"}`, n: 1},
 		{name: "several", text: "\n[{\"ticket_id\": \"SEC-1\"}, {\"ticket_id\": \"SEC-2\"}]", n: 2, several: true},
 		{name: "a field that is null is left as it is", text: `{"ticket_id": "SEC-1", "assignee": null, "resolution": null}`, n: 1},
+		{name: "a rule's id is exact", text: `{"rule_id": 9007199254740993, "end": true, "by": "ana"}`, n: 1},
+		{name: "an unknown field of hide", text: `{"hide": {"detection": 12}}`, field: "hide.detection", problem: "detection_id, offender, victim, types, expiration, description"},
+		{name: "a word instead of a truth value", text: `{"rule_id": 7, "end": "yes"}`, field: "end", problem: "must be true or false"},
 		{name: "an unknown field", text: `{"ticket_id": "SEC-1", "state": "closed"}`, field: "state", problem: "ticket_id, appliance, detection_id, status, resolution, assignee"},
 		{name: "field names are case-sensitive", text: `{"Ticket_ID": "SEC-1"}`, field: "Ticket_ID", problem: "is an unknown field"},
 		{name: "a number instead of text", text: `[{"ticket_id": "a"}, {"ticket_id": 7}]`, several: true, field: "[1].ticket_id", problem: "must be text"},

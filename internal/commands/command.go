@@ -1,6 +1,6 @@
-// Package commands writes the state of tickets back to appliances: it accepts commands,
-// stores them, carries them out in order, and recognizes its own writes when the
-// appliance shows them.
+// Package commands writes to appliances: the state of tickets, and tuning rules. It accepts
+// commands, stores them, carries them out in order, and recognizes its own writes to
+// detections when the appliance shows them.
 package commands
 
 import (
@@ -18,11 +18,24 @@ import (
 	"ndrbridge/transform"
 )
 
-// Command is a change of a detection's ticket (PATCH /detections/tickets, and PATCH
-// /detections/{id} if it names a detection). Empty fields stay unchanged. At least
-// TicketID and one more field must be set.
+// Kind is the kind of what a command changes. Every kind has a Writer of its own, so that one
+// which is halted holds up no other.
+type Kind string
+
+// The kinds.
+const (
+	KindTicket Kind = "ticket"
+	KindRule   Kind = "rule"
+)
+
+// Command is a change at an appliance, of one kind. Empty fields stay unchanged.
+//
+// A change of a detection's ticket has TicketID and at least one of DetectionID, Status and
+// Assignee (PATCH /detections/tickets, and PATCH /detections/{id} if it names a detection). A
+// change of a tuning rule has By and either Hide, which makes a rule, or RuleID with Extend or
+// End.
 type Command struct {
-	TicketID string `json:"ticket_id"`
+	TicketID string `json:"ticket_id,omitempty"`
 	// Appliance is the appliance's name. If it is empty, it is the only appliance, or
 	// the one that knows the detection or the ticket.
 	Appliance string `json:"appliance,omitempty"`
@@ -34,6 +47,32 @@ type Command struct {
 	// closed.
 	Resolution string  `json:"resolution,omitempty"`
 	Assignee   *string `json:"assignee,omitempty"` // nil: unchanged; empty: unassigned
+
+	Hide   *Hide `json:"hide,omitempty"`
+	RuleID int64 `json:"rule_id,omitempty"` // of an existing rule
+	// Extend is the rule's new end, written like Hide.Expiration. It is never earlier than the
+	// rule's present one.
+	Extend string `json:"extend,omitempty"`
+	End    bool   `json:"end,omitempty"` // the rule no longer hides anything
+
+	// By is the person who asks for the change. A ticket's is only reported.
+	By string `json:"by,omitempty"`
+}
+
+// Kind returns the kind of what the command changes.
+func (c Command) Kind() Kind {
+	if c.Hide != nil || c.RuleID != 0 || c.Extend != "" || c.End {
+		return KindRule
+	}
+	return KindTicket
+}
+
+// Detection returns the id of the detection that the command names, or 0.
+func (c Command) Detection() int64 {
+	if c.Hide != nil {
+		return c.Hide.DetectionID
+	}
+	return c.DetectionID
 }
 
 // Valid values of Command.Status and Command.Resolution.
@@ -47,7 +86,7 @@ func Statuses() []string { return slices.Clone(statuses) }
 // result.
 func Resolutions() []string { return slices.Clone(resolutions) }
 
-// maxText limits the length of a ticket id and of an assignee, in bytes.
+// maxText limits the length of each text of a command, in bytes.
 const maxText = 512
 
 // FieldError reports an invalid field of a command. Nothing was stored.
@@ -78,6 +117,12 @@ func (e *FieldError) Error() string {
 // Check returns a *FieldError if the command is invalid. It does not check whether the
 // appliance exists; Acceptor does.
 func (c Command) Check() error {
+	if err := checkText("by", c.By); err != nil {
+		return err
+	}
+	if c.Kind() == KindRule {
+		return c.checkRule()
+	}
 	if c.TicketID == "" {
 		return &FieldError{Field: "ticket_id", Problem: "is missing"}
 	}
@@ -113,7 +158,7 @@ func checkText(field, text string) error {
 
 // ErrSyntax means that the data is not a command, whatever its values: invalid JSON, an
 // unknown field, or a value of the wrong type. It is always wrapped.
-var ErrSyntax = errors.New("not a ticket command")
+var ErrSyntax = errors.New("not a command")
 
 // SyntaxError is an ErrSyntax with its location in the JSON.
 type SyntaxError struct {
@@ -173,7 +218,7 @@ func newSyntaxError(err error) error {
 	}
 	switch {
 	case errors.Is(err, json.ErrUnknownName):
-		e.Problem = "is an unknown field: a command has " + strings.Join(fields(), ", ")
+		e.Problem = "is an unknown field: there are " + strings.Join(fields(semantic.GoType), ", ")
 	case semantic.GoType != nil:
 		e.Problem = "must be " + jsonType(semantic.GoType)
 	default:
@@ -191,14 +236,16 @@ func jsonType(t reflect.Type) string {
 		return "an object"
 	case reflect.Slice:
 		return "a list"
+	case reflect.Bool:
+		return "true or false"
 	}
 	return "text"
 }
 
-// fields returns the JSON names of a command's fields.
-func fields() []string {
+// fields returns the JSON names of a struct's fields.
+func fields(of reflect.Type) []string {
 	var names []string
-	for f := range reflect.TypeFor[Command]().Fields() {
+	for f := range of.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		names = append(names, name)
 	}

@@ -35,10 +35,21 @@ func (p *Pipeline) buildTickets(config *configs.Config) (admin.Tickets, error) {
 	}
 	return admin.Tickets{
 		Acceptor: commands.NewAcceptor(p.store, commands.AcceptorOptions{
-			Appliances: config.ApplianceNames(), Locate: p.locate, Now: time.Now, Metrics: p.metrics.acceptor,
+			Appliances: config.ApplianceNames(), MaxExpiration: maxExpiration(config), Locate: p.locate, Now: time.Now, Metrics: p.metrics.acceptor,
 		}),
 		Webhooks: receivers,
 	}, nil
+}
+
+// maxExpiration returns commands.AcceptorOptions.MaxExpiration.
+func maxExpiration(config *configs.Config) map[string]time.Duration {
+	most := make(map[string]time.Duration)
+	for _, a := range config.Appliances {
+		if a.Rules.Write {
+			most[a.Name] = time.Duration(a.Rules.MaxExpiration)
+		}
+	}
+	return most
 }
 
 // Tickets returns the current acceptor and receivers of ticket commands. The pipeline must be
@@ -96,8 +107,8 @@ func (p *Pipeline) whichKnow(ctx context.Context, c commands.Command, knows func
 // remembers reports whether an appliance's polling has seen the detection of a command, or
 // whether earlier commands for its ticket were sent to the appliance, or will be.
 func (p *Pipeline) remembers(ctx context.Context, a *appliancePart, c commands.Command) (bool, error) {
-	if c.DetectionID != 0 {
-		_, known, err := poller.SeenOf(ctx, p.store, a.config.Name, c.DetectionID)
+	if id := c.Detection(); id != 0 {
+		_, known, err := poller.SeenOf(ctx, p.store, a.config.Name, id)
 		return known, err
 	}
 	for _, state := range []checkpoint.CommandState{checkpoint.CommandApplied, checkpoint.CommandPending} {
@@ -111,8 +122,8 @@ func (p *Pipeline) remembers(ctx context.Context, a *appliancePart, c commands.C
 
 // askAppliance asks an appliance whether it has the detection of a command, or one with its ticket.
 func askAppliance(ctx context.Context, a *appliancePart, c commands.Command) (bool, error) {
-	if c.DetectionID != 0 {
-		_, err := a.client.DetectionModTime(ctx, c.DetectionID)
+	if id := c.Detection(); id != 0 {
+		_, err := a.client.DetectionModTime(ctx, id)
 		var refused *appliance.Error
 		if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
 			return false, nil
