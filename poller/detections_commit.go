@@ -124,11 +124,12 @@ func (d *Detections) addRow(ctx context.Context, c *pageChanges, r *object, key 
 		if err := d.reused(ctx, r.detection, before); err != nil {
 			return err
 		}
-		before.tracked = nil
+		before.tracked, before.life = nil, transform.Lifecycle{}
 	}
+	after.life = before.life
 	if seen && !other && before.isAt(after.modTime) && before.dead == after.dead && transform.SameTracked(before.tracked, after.tracked) {
 		if r.reread && !before.dead {
-			c.observe(r.detection, transform.Observation{Repeat: before.events})
+			c.observe(r.detection, transform.Observation{Repeat: before.events, Lifecycle: before.life})
 		}
 		return nil
 	}
@@ -143,11 +144,14 @@ func (d *Detections) addRow(ctx context.Context, c *pageChanges, r *object, key 
 		c.commit.Dead = append(c.commit.Dead, r.deadLetter(c.recorded))
 	} else {
 		after.events++
+		created := len(before.tracked) == 0 && d.isNew(c.position, r.detection)
+		after.life = before.life.After(before.tracked, created, r.detection)
 		c.observe(r.detection, transform.Observation{
-			Created:  len(before.tracked) == 0 && d.isNew(c.position, r.detection),
-			Before:   before.tracked,
-			Repeat:   after.events,
-			CausedBy: d.causeOf(r.detection, before),
+			Created:   created,
+			Before:    before.tracked,
+			Repeat:    after.events,
+			CausedBy:  d.causeOf(r.detection, before),
+			Lifecycle: after.life,
 		})
 	}
 	c.remember(r, key, after)

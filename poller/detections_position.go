@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -89,6 +90,8 @@ type known struct {
 	// tracked is transform.Detection.Tracked of the last version that became an
 	// event; empty if there is none.
 	tracked []byte
+	// life is the lifecycle with that version.
+	life transform.Lifecycle
 }
 
 // isOther reports whether after belongs to another detection than k, under the same id:
@@ -109,13 +112,14 @@ const (
 	knownDead    = 1 << iota
 	knownOwn     // the bridge's own versions, which earlier releases remembered, precede tracked
 	knownCreated // created precedes these
+	knownLife    // the times of life follow tracked, and then their size
 )
 
 // ownDigest is the length of the digest of an own version, which follows its mod_time.
 const ownDigest = 8
 
 func (k known) encode() []byte {
-	b := make([]byte, 0, 3*binary.MaxVarintLen64+1+len(k.tracked))
+	b := make([]byte, 0, 7*binary.MaxVarintLen64+2+len(k.tracked))
 	b = binary.AppendVarint(b, k.modTime)
 	b = binary.AppendUvarint(b, uint64(k.events))
 	var flags byte
@@ -125,10 +129,47 @@ func (k known) encode() []byte {
 	if k.created != 0 {
 		flags |= knownCreated
 	}
+	life := k.life
+	if life.FirstSeen == k.created {
+		life.FirstSeen = 0
+	}
+	// Without tracked, an earlier release would take the times for it.
+	hasLife := life != transform.Lifecycle{} && len(k.tracked) > 0
+	if hasLife {
+		flags |= knownLife
+	}
 	if b = append(b, flags); k.created != 0 {
 		b = binary.AppendVarint(b, k.created)
 	}
-	return append(b, k.tracked...)
+	if b = append(b, k.tracked...); !hasLife {
+		return b
+	}
+	end := len(b)
+	for _, t := range []int64{life.FirstSeen, life.Acknowledged, life.Closed, life.Reopened} {
+		b = binary.AppendVarint(b, t)
+	}
+	return append(b, byte(len(b)-end))
+}
+
+// parseLife parses the times of life at the end of what is known, which it cuts off.
+func (k *known) parseLife(b []byte) (rest []byte, ok bool) {
+	if len(b) == 0 {
+		return nil, false
+	}
+	size := int(b[len(b)-1])
+	b = b[:len(b)-1]
+	if size > len(b) {
+		return nil, false
+	}
+	rest, b = b[:len(b)-size], b[len(b)-size:]
+	for _, t := range []*int64{&k.life.FirstSeen, &k.life.Acknowledged, &k.life.Closed, &k.life.Reopened} {
+		var n int
+		if *t, n = binary.Varint(b); n <= 0 {
+			return nil, false
+		}
+		b = b[n:]
+	}
+	return rest, true
 }
 
 func parseKnown(b []byte) (known, error) {
@@ -167,6 +208,13 @@ func parseKnown(b []byte) (known, error) {
 			b = b[n+ownDigest:]
 		}
 	}
+	if flags&knownLife != 0 {
+		var ok bool
+		if b, ok = k.parseLife(b); !ok {
+			return unreadable()
+		}
+	}
+	k.life.FirstSeen = cmp.Or(k.life.FirstSeen, k.created)
 	k.tracked = transform.BoundTracked(b)
 	return k, nil
 }

@@ -150,3 +150,42 @@ func TestParticipantsThatWereCountedDeliverNothingAgain(t *testing.T) {
 	w.mustPoll()
 	assert.Equal(t, len(w.events), 1, "events of one mod_time")
 }
+
+func TestTheLifecycleIsRemembered(t *testing.T) {
+	w := newWorld(t)
+	w.titles = nil
+	w.restart()
+	w.mustPoll()
+	w.clock += 1000
+	r := w.add(w.clock)
+	show := func(status string) {
+		w.clock += 1000
+		r.modTime, w.order, w.events = w.clock, nil, nil
+		r.raw = fmt.Appendf(nil, `{"id":%d,"mod_time":%d,"create_time":%d,"status":%q}`, r.id, r.modTime, r.began, status)
+		w.restart() // only what is in the state is known
+		w.mustPoll()
+		require.Equal(t, len(w.events), 1, status, "events")
+	}
+	times := []any{r.began}
+	for _, step := range []struct{ status, want string }{ // the nth verb is the time of the nth step
+		{"new", `{"first_seen":%[1]d}`},
+		{"acknowledged", `{"first_seen":%[1]d,"acknowledged":%[3]d}`},
+		{"closed", `{"first_seen":%[1]d,"acknowledged":%[3]d,"closed":%[4]d}`},
+		{"in_progress", `{"first_seen":%[1]d,"acknowledged":%[3]d,"reopened":%[5]d}`},
+		{"closed", `{"first_seen":%[1]d,"acknowledged":%[3]d,"closed":%[6]d,"reopened":%[5]d}`},
+	} {
+		show(step.status)
+		times = append(times, r.modTime)
+		assert.Contains(t, string(w.events[0].Data()), `"lifecycle":`+fmt.Sprintf(step.want, times...), step.status)
+	}
+
+	// A release that did not know it has written the state: what happened before is unknown.
+	key := fmt.Sprint(r.id)
+	w.state.known[key] = checkpoint.Entry{Key: key, At: r.modTime, Value: knownOfList1(r.modTime, 1, 0, `{"status":"closed","list":2}`)}
+	w.restart()
+	w.events = nil
+	w.mustPoll()
+	require.Equal(t, len(w.events), 0, "events after an upgrade")
+	show("new")
+	assert.Contains(t, string(w.events[0].Data()), fmt.Sprintf(`"lifecycle":{"first_seen":%d,"reopened":%d}`, r.began, r.modTime), "after an upgrade")
+}

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"encoding/binary"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
+	"ndrbridge/transform"
 )
 
 func TestWhatIsKnownOfADetectionIsReadAsItWasWritten(t *testing.T) {
@@ -19,17 +21,62 @@ func TestWhatIsKnownOfADetectionIsReadAsItWasWritten(t *testing.T) {
 			created: rapid.Int64().Draw(rt, "created"),
 			tracked: []byte(rapid.SampledFrom([]string{``, `{}`, `{"status":"new"}`}).Draw(rt, "tracked")),
 		}
+		time := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64())
+		if len(k.tracked) > 0 {
+			k.life = transform.Lifecycle{
+				FirstSeen: time.Draw(rt, "first seen"), Acknowledged: time.Draw(rt, "acknowledged"),
+				Closed: time.Draw(rt, "closed"), Reopened: time.Draw(rt, "reopened"),
+			}
+		}
+		k.life.FirstSeen = cmp.Or(k.life.FirstSeen, k.created)
 		encoded := k.encode()
 		got, err := parseKnown(encoded)
 		if err != nil || got.modTime != k.modTime || got.events != k.events || got.dead != k.dead || got.created != k.created ||
-			string(got.tracked) != string(k.tracked) {
+			string(got.tracked) != string(k.tracked) || got.life != k.life {
 			rt.Fatalf("%+v, %v, want %+v", got, err, k)
 		}
-		for _, part := range [][]byte{encoded[:0], encoded[:1], encoded[:min(len(encoded)-len(k.tracked)-1, len(encoded))]} {
+		for _, part := range [][]byte{encoded[:0], encoded[:1], encoded[:len(withoutLife(k))-len(k.tracked)-1]} {
 			_, err := parseKnown(part)
 			require.True(rt, err != nil, string(part), "can be read")
 		}
 	})
+}
+
+// withoutLife returns what an earlier release remembers of a detection.
+func withoutLife(k known) []byte {
+	k.life = transform.Lifecycle{}
+	return k.encode()
+}
+
+func TestAnEarlierReleaseReadsADetectionWithItsLifecycle(t *testing.T) {
+	for name, life := range map[string]transform.Lifecycle{
+		"of a few times":  {Acknowledged: 1_750_000_000_123},
+		"of all of them":  {FirstSeen: 1, Acknowledged: 1_750_000_000_123, Closed: 1_750_000_000_124, Reopened: '}'},
+		"of no more than": {FirstSeen: 1_750_000_000_122},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := require.Value(transform.ParseDetection([]byte(`{"id":1,"mod_time":5,"status":"closed","participants":[{"id":1}]}`), false))(t).Digested()
+			k := known{modTime: 1_750_000_000_123, events: 3, created: 1_750_000_000_122, tracked: d.Tracked, life: life}
+			b := k.encode()
+			flags := len(binary.AppendUvarint(binary.AppendVarint(nil, k.modTime), uint64(k.events)))
+			b[flags] &^= knownLife // which it does not know
+			got := require.Value(parseKnown(b))(t)
+			assert.True(t, got.modTime == k.modTime && got.events == k.events && got.created == k.created, got, k)
+			assert.True(t, transform.SameTracked(got.tracked, d.Tracked), "another version:", string(got.tracked))
+			assert.Equal(t, string(transform.FieldsOf(got.tracked)), string(transform.FieldsOf(d.Tracked)), "fields")
+		})
+	}
+}
+
+func TestADamagedLifecycleIsReported(t *testing.T) {
+	b := known{modTime: 5, tracked: []byte(`{}`), life: transform.Lifecycle{Closed: 7}}.encode()
+	for _, last := range []byte{1, 3, 255} {
+		b[len(b)-1] = last
+		_, err := parseKnown(b)
+		assert.Error(t, err, "size", last)
+	}
+	_, err := parseKnown(b[:3])
+	assert.Error(t, err, "without the size")
 }
 
 func TestWhatEarlierVersionsKnewOfADetectionCanBeRead(t *testing.T) {

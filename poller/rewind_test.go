@@ -66,7 +66,7 @@ func TestARewoundStreamDeliversAgainWhatLiesBehind(t *testing.T) {
 		rewind(t, w, times[19])
 		w.mustPoll()
 		e := w.events[len(w.events)-1]
-		assert.True(t, e.Action() == "updated" && string(e.Data()) == `{"detection":`+string(w.sorted()[19].raw)+`}`, e.Type, string(e.Data()))
+		assert.True(t, e.Action() == "updated" && string(e.Data()) == fmt.Sprintf(`{"detection":%s,"lifecycle":{"first_seen":%d}}`, w.sorted()[19].raw, times[19]), e.Type, string(e.Data()))
 	})
 	t.Run("from before the stream's start, too", func(t *testing.T) {
 		w := newWorld(t)

@@ -42,6 +42,8 @@ type Observation struct {
 	Repeat int
 	// CausedBy is Attributes.CausedBy.
 	CausedBy string
+	// Lifecycle has the version.
+	Lifecycle Lifecycle
 	// Recorded is when the bridge received the version.
 	Recorded time.Time
 	// Added is what the bridge adds to the detection.
@@ -95,7 +97,7 @@ func (c Encoder) Detection(d Detection, s Observation) (Event, error) {
 	if !s.Created && len(s.Before) > 0 {
 		rest = appendChanges(append(rest, changes...), s.Before, d)
 	}
-	rest, err := s.Added.append(rest)
+	rest, err := s.Added.append(s.Lifecycle.append(rest))
 	if err != nil {
 		return Event{}, fmt.Errorf("event %q: %w", id, err)
 	}

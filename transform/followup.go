@@ -86,7 +86,7 @@ func Remembered(id, modTime, created int64, tracked []byte) Detection {
 
 // IsClosed reports whether a Detection.Tracked is that of a closed detection.
 func IsClosed(tracked []byte) bool {
-	return Text(parseTracked(tracked).values[trackedIndex([]byte("status"))]) == "closed"
+	return statusOf(tracked) == "closed"
 }
 
 // IsFollowUp reports whether the event is about a detection, but not one of its versions.

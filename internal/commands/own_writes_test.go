@@ -200,6 +200,21 @@ func TestWritesOfAnEarlierReleaseAreKnown(t *testing.T) {
 	assert.True(t, e.IsOwnWrite(versionOf(t, 7, "bridge", "closed"), 5, versionOf(t, 5, "", "new").Tracked), "a version is not known as an own write", e.writes)
 }
 
+func TestAVersionInWhichAParticipantDiffersIsNoOwnWrite(t *testing.T) {
+	version := func(modTime int, status, participants string) transform.Detection {
+		object := fmt.Appendf(nil, `{"id":7,"mod_time":%d,"status":%q,"participants":%s}`, modTime, status, participants)
+		return require.Value(transform.ParseDetection(object, false))(t).Digested()
+	}
+	before := version(5, "new", `[{"id":1,"role":"victim"}]`)
+	e := &OwnWrites{writes: make(map[int64]ownWrite)}
+	e.wrote(texts{"status": "closed"}, before)
+	for participants, want := range map[string]bool{
+		`[{"id":1,"role":"victim","hostname":"a"}]`: true, `[{"id":1,"role":"victim","username":"ana"}]`: false, `[{"id":2,"role":"victim"}]`: false,
+	} {
+		assert.Equal(t, e.IsOwnWrite(version(6, "closed", participants), 5, before.Tracked), want, participants)
+	}
+}
+
 func TestALinkMayChangeTheURLOfTheTicket(t *testing.T) {
 	const (
 		before = `{"ticket_id":"SEC-1","ticket_url":"https://tickets.example/SEC-1"}`

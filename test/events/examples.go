@@ -69,13 +69,14 @@ func (m *maker) detection(name string) transform.Detection {
 func (m *maker) detections() {
 	first, closed, small := m.detection("detection"), m.detection("closed"), m.detection("small")
 
-	event, err := m.appliance.Detection(first, transform.Observation{Created: true, Recorded: recorded})
+	born := transform.Lifecycle{}.After(nil, true, first)
+	event, err := m.appliance.Detection(first, transform.Observation{Created: true, Recorded: recorded, Lifecycle: born})
 	created := m.add("created", event, err)
 
-	event, err = m.appliance.Detection(closed, transform.Observation{Before: first.Digested().Tracked, Recorded: recorded})
+	event, err = m.appliance.Detection(closed, transform.Observation{Before: first.Digested().Tracked, Recorded: recorded, Lifecycle: born.After(first.Tracked, false, closed)})
 	updated := m.add("updated", event, err)
 
-	event, err = m.appliance.Detection(closed, transform.Observation{Before: first.Digested().Tracked, Recorded: recorded, CausedBy: transform.CausedByWriteback})
+	event, err = m.appliance.Detection(closed, transform.Observation{Before: first.Digested().Tracked, Recorded: recorded, Lifecycle: born.After(first.Tracked, false, closed), CausedBy: transform.CausedByWriteback})
 	m.add("causedby", event, err)
 
 	event, err = m.appliance.Detection(closed, transform.Observation{Before: closed.Digested().Tracked, Repeat: 2, Recorded: recorded, Added: transform.Enrichment{

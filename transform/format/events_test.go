@@ -131,7 +131,9 @@ func (c *collector) fixtures() {
 		c.err = err
 	}
 	c.detection("detection/created", first, created)
-	c.detection("detection/closed", read("closed.json"), transform.Observation{Before: before.Digested().Tracked})
+	c.detection("detection/closed", read("closed.json"), transform.Observation{Before: before.Digested().Tracked, Lifecycle: transform.Lifecycle{
+		FirstSeen: before.Created, Acknowledged: 1773480000000, Closed: 1773480413000, Reopened: 1773480100000,
+	}})
 	c.detection("detection/written back", read("closed.json"), transform.Observation{Before: before.Digested().Tracked, CausedBy: transform.CausedByWriteback})
 	c.detection("detection/enriched", first, transform.Observation{Before: before.Digested().Tracked, Repeat: 2, Added: transform.Enrichment{
 		Devices: []byte(`[{"id":245,"display_name":"files-3","ipaddr4":"10.3.99.164","ipaddr6":null,"macaddr":"02:74:37:B6:3D:F4","device_class":"node","role":"file_server","vendor":"VMware","software":[],"on_watchlist":false}]`),

@@ -65,7 +65,7 @@ func TestCompileReportsMistakes(t *testing.T) {
 		{"a change has two values", `changes.status.now == "closed"`, `the change of status has no documented field now`},
 		{"a change has its field's type", `changes.risk_score.to >= "80"`, `>= cannot be applied to (int, string)`},
 		{"a documented field of a record has its type", `record._type == 5`, `== cannot be applied to (string, int)`},
-		{"a mistyped field without its variable gets a suggestion", `riskscore >= 80`, `unknown name riskscore; names begin with event, detection, audit, record, changes, context, visibility, note, evidence, rule, blindspot: did you mean detection.risk_score?`},
+		{"a mistyped field without its variable gets a suggestion", `riskscore >= 80`, `unknown name riskscore; names begin with event, detection, audit, record, changes, context, lifecycle, visibility, note, evidence, rule, blindspot: did you mean detection.risk_score?`},
 		{"a field of several variables gets all suggestions", `id == 7`, `did you mean event.id or detection.id or audit.id or rule.id or blindspot.id?`},
 		{"a mistyped field of a follow-up is reported", `note.txt.contains("x")`, `a note has no documented field txt; did you mean text?`},
 		{"a state of visibility that is not there is reported", `visibility.state == "hiden"`, `did you mean "hidden"?`},

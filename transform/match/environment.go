@@ -22,7 +22,7 @@ const (
 	contextVariable = "context"
 )
 
-var dataVariables = []string{"detection", "audit", "record", changesVariable, contextVariable, "visibility", "note", "evidence", "rule", "blindspot"}
+var dataVariables = []string{"detection", "audit", "record", changesVariable, contextVariable, "lifecycle", "visibility", "note", "evidence", "rule", "blindspot"}
 
 // attributes are the fields of the variable event.
 var attributes = []struct {
@@ -90,7 +90,7 @@ func newTypedEnvironment() (*cel.Env, *documentedTypes, error) {
 	for _, name := range dataVariables {
 		options = append(options, cel.Variable(name, dataTypes[name]))
 	}
-	for _, d := range []documented{detectionKind, participantKind, auditKind, recordKind, changesKind, contextKind, deviceKind, visibilityKind, noteKind, evidenceKind, ruleKind, blindSpotKind} {
+	for _, d := range []documented{detectionKind, participantKind, auditKind, recordKind, changesKind, contextKind, deviceKind, lifecycleKind, visibilityKind, noteKind, evidenceKind, ruleKind, blindSpotKind} {
 		kind := types.NewObjectType(d.name)
 		index = append(index, cel.Overload("index_"+d.name, []*cel.Type{kind, cel.StringType}, cel.DynType))
 		in = append(in, cel.Overload("in_"+d.name, []*cel.Type{cel.StringType, kind}, cel.BoolType))

@@ -77,6 +77,9 @@ var (
 		{"critical", types.BoolType}, {"on_watchlist", types.BoolType}, {"tags", textList}, {"groups", textList},
 		{"software", textList}, {"read", types.StringType},
 	}}
+	lifecycleKind = documented{name: "Lifecycle", noun: "the lifecycle of a detection", fields: []documentedField{
+		{"first_seen", types.IntType}, {"acknowledged", types.IntType}, {"closed", types.IntType}, {"reopened", types.IntType},
+	}}
 	visibilityKind = documented{name: "Visibility", noun: "the visibility of a detection", fields: []documentedField{
 		{"state", types.StringType}, {"rules", anyList}, {"explanation", types.StringType},
 	}}
@@ -134,13 +137,13 @@ var eventKind = func() documented {
 // variableKinds are the kinds of the objects that the variables hold.
 var variableKinds = map[string]documented{
 	eventVariable: eventKind, "detection": detectionKind, "audit": auditKind, "record": recordKind, changesVariable: changesKind, contextVariable: contextKind,
-	"visibility": visibilityKind, "note": noteKind, "evidence": evidenceKind, "rule": ruleKind, "blindspot": blindSpotKind,
+	"lifecycle": lifecycleKind, "visibility": visibilityKind, "note": noteKind, "evidence": evidenceKind, "rule": ruleKind, "blindspot": blindSpotKind,
 }
 
 // kinds are the kinds of objects by the names of their types.
 var kinds = func() map[string]documented {
 	byName := make(map[string]documented)
-	for _, d := range append([]documented{eventKind, detectionKind, participantKind, auditKind, recordKind, changesKind, contextKind, deviceKind, visibilityKind, noteKind, evidenceKind, ruleKind, blindSpotKind}, changeKinds...) {
+	for _, d := range append([]documented{eventKind, detectionKind, participantKind, auditKind, recordKind, changesKind, contextKind, deviceKind, lifecycleKind, visibilityKind, noteKind, evidenceKind, ruleKind, blindSpotKind}, changeKinds...) {
 		byName[d.name] = d
 	}
 	return byName

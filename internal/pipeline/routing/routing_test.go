@@ -125,7 +125,7 @@ func TestRun(t *testing.T) {
 		{"another value", created + "  output: {lake: {json: {data: {detection: {risk_score: 95}}}}}", "lake: json.data.detection.risk_score\n- 95\n+ 92"},
 		{"another long integer", "  events: [{fixture: detection.created, set: {id: 9007199254740993}}]\n  output: {lake: {json: {data: {detection: {id: 9007199254740992}}}}}", "json.data.detection.id\n- 9007199254740992\n+ 9007199254740993"},
 		{"a text instead of a number", created + "  output: {lake: {json: {data: {detection: {risk_score: '92'}}}}}", "lake: json.data.detection.risk_score\n- \"92\"\n+ 92"},
-		{"a value that is missing", created + "  output: {lake: {json: {data: {changes: {}}}}}", "lake: json.data.changes\n- {}\n+ (missing; there are detection)"},
+		{"a value that is missing", created + "  output: {lake: {json: {data: {changes: {}}}}}", "lake: json.data.changes\n- {}\n+ (missing; there are detection, lifecycle)"},
 		{"another list", created + "  output: {lake: {json: {data: {detection: {categories: [sec]}}}}}", "lake: json.data.detection.categories\n- [\"sec\"]\n+ [\"sec\",\"sec.exfil\"]"},
 		{"another element", created + "  output: {lake: {json: {data: {detection: {categories: [sec, perf]}}}}}", "lake: json.data.detection.categories[1]\n- \"perf\"\n+ \"sec.exfil\""},
 		{"too few values", created + "  output: {lake: {json: [{}, {}]}}", "lake: json: the number of values\n- 2\n+ 1\n+ {\"appliance\""},

@@ -30,6 +30,7 @@ var samples = []sample{
 			"mitre_tactics": [{"id": "TA0011", "name": "Command and Control", "url": "https://attack.example/TA0011"}],
 			"mitre_techniques": [{"id": "T1095", "name": "Non-Application Layer Protocol", "url": "https://attack.example/T1095"}]},
 		"changes": {"status": {"from": null, "to": "new"}},
+		"lifecycle": {"first_seen": 1699999990000, "acknowledged": 1700000000000, "closed": 1700000000000, "reopened": 1700000000000},
 		"visibility": {"state": "hidden", "rules": [{"id": 1, "description": "§Sample", "author": "§ana", "expiration": null}], "explanation": "hidden by rule 1"},
 		"note": {"text": "§Sample", "author": "§ana", "time": 1700000000000},
 		"context": {"devices": [{"id": 1, "name": "§host.example", "role": "§db_server", "ipaddr": "192.0.2.1", "critical": true, "on_watchlist": false,
