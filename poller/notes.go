@@ -15,7 +15,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
-	"ndrbridge/internal/jsonscan"
+	"ndrbridge/internal/notes"
 	"ndrbridge/transform"
 )
 
@@ -221,7 +221,7 @@ type note struct {
 // to remember if that is not remembered yet.
 func (n *Notes) ask(ctx context.Context, d remembered) (*checkpoint.Entry, *transform.Event, error) {
 	defer n.page.Release()
-	err := n.client.DetectionNote(ctx, d.id, &n.page)
+	read, err := n.client.Note(ctx, d.id, &n.page)
 	if e, ok := errors.AsType[*appliance.Error](err); ok {
 		switch e.Status {
 		case http.StatusNotFound:
@@ -233,18 +233,8 @@ func (n *Notes) ask(ctx context.Context, d remembered) (*checkpoint.Entry, *tran
 	if err != nil {
 		return nil, nil, err
 	}
-	var said note
-	for name, value := range jsonscan.Members(n.page.Objects[0].Raw) {
-		switch string(name) {
-		case "note":
-			said.Text = transform.Text(value)
-		case "author":
-			said.Author = transform.Text(value)
-		case "update_time":
-			said.Time, _ = jsonscan.Millis(value)
-		}
-	}
-	if said.Text == "" {
+	said := note{Author: read.Author, Time: read.Time}
+	if said.Text, _ = notes.Split(read.Text); said.Text == "" {
 		return nil, nil, nil
 	}
 	key := strconv.FormatInt(d.id, 10)

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/notes"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/assert"
@@ -117,7 +118,22 @@ func TestWhatBecomesAnEventOfANote(t *testing.T) {
 		"those of one that was just closed":  {func(w *notesWorld) { w.update("closed", id); w.read(); w.put(id, "a") }, []string{s("a")}},
 		"none of one that was closed before": {func(w *notesWorld) { w.update("closed", id); w.read(); w.pass(25 * time.Hour); w.put(id, "a") }, nil},
 		"none again after a new version":     {func(w *notesWorld) { w.put(id, "a"); w.rounds(1); w.update("new", id); w.read(); w.rounds(2) }, []string{s("a")}},
-		"characters as they are written":     {func(w *notesWorld) { w.put(id, "<b>&\u2028é") }, []string{s("<b>&\u2028é")}},
+		"none of what the bridge writes": {func(w *notesWorld) {
+			w.put(id, "a")
+			w.rounds(1)
+			for _, key := range []string{"1", "2"} {
+				w.put(id, notes.Merge("a", notes.Entry{Key: key, Text: "from the ticket"}))
+				w.rounds(1)
+			}
+			w.put(id, notes.Merge("", notes.Entry{Key: "3"}))
+		}, []string{s("a")}},
+		"the text around what the bridge writes": {func(w *notesWorld) {
+			w.put(id, notes.Merge("a", notes.Entry{Key: "1", Text: "from the ticket"})+"\r\nb")
+		}, []string{s("a\r\nb")}},
+		"what the bridge wrote if somebody edits it": {func(w *notesWorld) {
+			w.put(id, strings.Replace(notes.Merge("a", notes.Entry{Key: "1", Text: "late"}), "> late", "> too late", 1))
+		}, []string{s(strings.Replace(notes.Merge("a", notes.Entry{Key: "1", Text: "late"}), "> late", "> too late", 1))}},
+		"characters as they are written": {func(w *notesWorld) { w.put(id, "<b>&\u2028é") }, []string{s("<b>&\u2028é")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newNotesWorld(t)

@@ -7,14 +7,6 @@ import (
 	"strconv"
 )
 
-// DetectionNote fetches the note of a detection, the only object of page then. It returns an
-// *Error with status 404 if it has none, and 422 while external ticket tracking is off.
-func (c *Client) DetectionNote(ctx context.Context, id int64, page *Page) error {
-	r := detectionRequest(id)
-	r.path += "/notes"
-	return c.fetchPage(ctx, r, page, 1, page.decodeObject)
-}
-
 // RelatedDetections fetches the detections that are related to another one between two times in
 // milliseconds since the epoch. page.Date is not set.
 func (c *Client) RelatedDetections(ctx context.Context, id, from, until int64, page *Page) error {

@@ -38,7 +38,7 @@ func (d DetectionChange) members() map[string]any {
 // is none with this id. The request is not repeated: if it fails without an answer, the
 // outcome is unknown.
 func (c *Client) PatchDetection(ctx context.Context, id int64, change DetectionChange) error {
-	return c.patch(ctx, "/detections/"+strconv.FormatInt(id, 10), change.members())
+	return c.change(ctx, http.MethodPatch, "/detections/"+strconv.FormatInt(id, 10), change.members())
 }
 
 // PatchTicket changes all detections with a ticket; change.TicketID is ignored. It
@@ -47,11 +47,12 @@ func (c *Client) PatchDetection(ctx context.Context, id int64, change DetectionC
 func (c *Client) PatchTicket(ctx context.Context, ticketID string, change DetectionChange) error {
 	body := change.members()
 	body["ticket_id"] = ticketID
-	return c.patch(ctx, "/detections/tickets", body)
+	return c.change(ctx, http.MethodPatch, "/detections/tickets", body)
 }
 
-func (c *Client) patch(ctx context.Context, path string, members map[string]any) error {
-	r := request{method: http.MethodPatch, path: path}
+// change sends a change, whose answer has no content.
+func (c *Client) change(ctx context.Context, method, path string, members map[string]any) error {
+	r := request{method: method, path: path}
 	r.encode("change", members)
 	return c.do(ctx, r, func(resp *http.Response) error {
 		answer, err := io.ReadAll(io.LimitReader(resp.Body, maxDrain))
