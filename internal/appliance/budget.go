@@ -15,7 +15,9 @@ import (
 //
 //   - A page is requested with a loan of its expected size, and borrows more if it grows
 //     beyond that. Loans are granted in order of request.
-//   - An appliance has at most a quarter of the budget, or one page.
+//   - An appliance has at most a quarter of the budget, or one page. So have the clients
+//     that Client.Aside returned, those of all appliances together: what they hold, however
+//     long they wait, is not taken from the streams of their appliance.
 //   - Until an appliance has answered, its loans are small: while it is down, its
 //     requests last as long as they may, and must not take memory from the others.
 //   - A page that grows and finds no free memory may overdraw the budget, one page at a
@@ -24,19 +26,23 @@ import (
 type Budget struct {
 	size     int64
 	free     *semaphore.Weighted
+	aside    *semaphore.Weighted // what clients aside may have
 	overdraw *semaphore.Weighted
 	buffers  sync.Pool // of *pageBuffers
 }
 
 // NewBudget returns a Budget of size bytes. A larger page can still be read, alone.
 func NewBudget(size int64) *Budget {
-	return &Budget{size: size, free: semaphore.NewWeighted(size), overdraw: semaphore.NewWeighted(1)}
+	return &Budget{
+		size: size, free: semaphore.NewWeighted(size),
+		aside: semaphore.NewWeighted(size / 4), overdraw: semaphore.NewWeighted(1),
+	}
 }
 
 // loan is the part of a Budget that a page has; the zero loan is none.
 type loan struct {
 	budget    *Budget
-	appliance *semaphore.Weighted // what its appliance may have
+	appliance *semaphore.Weighted // what its appliance may have, or Budget.aside
 	n         int64               // bytes
 	overdraws bool                // it may have any further bytes
 }

@@ -63,12 +63,16 @@ func TestWhoIsServedByABudget(t *testing.T) {
 		appliance               int
 		n                       int64
 		grows, waits, overdraws bool
+		aside                   bool
 	}
 	for name, steps := range map[string][]step{
 		"one page may have all of it":                           {{n: 500}, {appliance: 1, n: 1, waits: true}},
 		"an appliance has a quarter, and no other waits for it": {{n: 20}, {n: 6, waits: true}, {appliance: 1, n: 25}},
-		"a page grows beyond that, one at a time":               {{n: 20}, {n: 30, grows: true, overdraws: true}, {appliance: 1, n: 30, grows: true, waits: true}, {appliance: 2, n: 5, grows: true}},
-		"a small page does not pass a large one that waits":     {{n: 90}, {appliance: 1, n: 20, waits: true}, {appliance: 2, n: 5, waits: true}},
+		"pages aside have a quarter together, and no stream waits for it": {
+			{n: 20, aside: true}, {appliance: 1, n: 6, waits: true, aside: true}, {n: 25}, {appliance: 1, n: 25},
+		},
+		"a page grows beyond that, one at a time":           {{n: 20}, {n: 30, grows: true, overdraws: true}, {appliance: 1, n: 30, grows: true, waits: true}, {appliance: 2, n: 5, grows: true}},
+		"a small page does not pass a large one that waits": {{n: 90}, {appliance: 1, n: 20, waits: true}, {appliance: 2, n: 5, waits: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -81,7 +85,11 @@ func TestWhoIsServedByABudget(t *testing.T) {
 				var waiting sync.WaitGroup
 				var loans []*loan
 				for i, s := range steps {
-					got := appliances[s.appliance].loan
+					client := appliances[s.appliance]
+					if s.aside {
+						client = client.Aside()
+					}
+					got := client.loan
 					done := make(chan struct{})
 					waiting.Go(func() {
 						request := got.acquire
@@ -211,6 +219,36 @@ func TestAppliancesThatDoNotAnswerKeepNoOtherWaiting(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestARequestAsideHoldsNoMemoryWhileItWaitsForTheRateLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(16 << 20)
+		client := func(rateLimit float64) *Client {
+			return newClientOf(t, func(o *Options) {
+				o.URL, o.RateLimit = "http://sensor.example", rateLimit
+				o.Transport = roundTrip(func(r *http.Request) (*http.Response, error) { return respond(r, 200, nil, "[]") })
+			}).Within(b).Aside()
+		}
+		ask := func(c *Client, page *Page) {
+			page.Bind()
+			assert.NoError(t, c.AuditLog(t.Context(), 500, 0, page))
+			page.Release()
+		}
+		slow, fast, began := client(4), client(0), time.Now()
+		ask(slow, new(Page))
+		ask(fast, new(Page))
+		var waiting sync.WaitGroup
+		waiting.Go(func() { ask(slow, new(Page)) })
+		synctest.Wait()
+		require.True(t, b.aside.TryAcquire(b.size/4), "it holds memory")
+		b.aside.Release(b.size / 4)
+		ask(fast, new(Page))
+		assert.Equal(t, time.Since(began), 0, "another appliance's request waited")
+		waiting.Wait()
+		assert.Equal(t, time.Since(began), time.Second)
+		b.idle(t)
+	})
 }
 
 func TestAPageThatGrowsWaitsNoLongerThanARequestMayTake(t *testing.T) {

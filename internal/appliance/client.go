@@ -150,10 +150,14 @@ func (c *Client) Background() *Client {
 }
 
 // Aside returns a client like that of Background, whose requests, with those of other clients
-// that Aside returned, use at most a quarter of the rate limit.
+// that Aside returned, use at most a quarter of the rate limit, and whose bound pages count
+// against a share of their own in the Budget.
 func (c *Client) Aside() *Client {
 	client := c.Background()
 	client.aside = true
+	if b := c.loan.budget; b != nil {
+		client.loan.appliance = b.aside
+	}
 	return client
 }
 
@@ -179,6 +183,8 @@ type request struct {
 	notFound string
 	// small limits the answer to maxSmall bytes, even if Options.MaxAnswer is larger.
 	small bool
+	// waited means that it has waited for its turn in the quarter of the rate limit.
+	waited bool
 }
 
 // do sends r, a second time if it was refused and there is a new credential, and passes
@@ -187,6 +193,11 @@ type request struct {
 func (c *Client) do(ctx context.Context, r request, read func(*http.Response) error) error {
 	if r.err != nil {
 		return c.wrap(r, r.err)
+	}
+	if !r.waited {
+		if err := c.waitAside(ctx); err != nil {
+			return c.wrap(r, err)
+		}
 	}
 	var refusal *Error
 	var refused credential
@@ -213,6 +224,18 @@ func (c *Client) do(ctx context.Context, r request, read func(*http.Response) er
 	}
 }
 
+// waitAside waits until a request aside may be sent within the quarter of the rate limit. The
+// credential of a refused one is replaced without another wait.
+func (c *Client) waitAside(ctx context.Context) error {
+	if !c.aside || c.link.quarter == nil {
+		return nil
+	}
+	if err := c.link.quarter.Wait(ctx); err != nil {
+		return fmt.Errorf("wait for a quarter of the rate limit: %w", err)
+	}
+	return nil
+}
+
 // wrap returns an *Error for a failure before r was sent.
 func (c *Client) wrap(r request, err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -236,7 +259,7 @@ const maxDrain = 64 << 10
 
 func (c *Client) send(ctx context.Context, r request, cred credential, read func(*http.Response) error) *Error {
 	e := &Error{Method: r.method, Path: c.base.Path + r.path}
-	ctx, cancel, err := c.link.admit(ctx, c.background, c.aside)
+	ctx, cancel, err := c.link.admit(ctx, c.background)
 	if err != nil {
 		e.Err = err
 		return e

@@ -113,6 +113,10 @@ func (c *Client) fetchPage(ctx context.Context, r request, page *Page, maxObject
 // page.Date is not set.
 func (c *Client) fetchObjects(ctx context.Context, r request, page *Page, maxObjects int, decode func(body []byte) error) error {
 	page.maxObjects = maxObjects
+	if err := c.waitAside(ctx); err != nil { // without memory, for which others wait
+		return c.wrap(r, err)
+	}
+	r.waited = true
 	if err := c.borrow(ctx, page); err != nil {
 		return c.wrap(r, fmt.Errorf("wait for memory for the answer: %w", err))
 	}

@@ -109,13 +109,8 @@ func (l *link) secrets(words ...string) redact.Secrets {
 
 // admit waits until a request may be sent. The returned context bounds the request; the
 // wait does not count.
-func (l *link) admit(ctx context.Context, background, aside bool) (context.Context, context.CancelFunc, error) {
+func (l *link) admit(ctx context.Context, background bool) (context.Context, context.CancelFunc, error) {
 	if l.limiter != nil {
-		if aside {
-			if err := l.quarter.Wait(ctx); err != nil {
-				return nil, nil, fmt.Errorf("wait for a quarter of the rate limit: %w", err)
-			}
-		}
 		if err := l.limiter.wait(ctx, background); err != nil {
 			return nil, nil, fmt.Errorf("wait for the rate limit: %w", err)
 		}

@@ -65,7 +65,7 @@ func (t *tokenAuthority) fetch(ctx context.Context) (*oauth2.Token, error) {
 		e.Err = fmt.Errorf("read the client secret: %w", err)
 		return nil, e
 	}
-	ctx, cancel, err := t.link.admit(ctx, false, false)
+	ctx, cancel, err := t.link.admit(ctx, false)
 	if err != nil {
 		e.Err = err
 		return nil, e
