@@ -130,18 +130,25 @@ func (a *Appliance) members(group, now int64) []int64 {
 	})
 }
 
-// devicesOfGroup serves GET /devicegroups/{id}/devices.
-func (a *Appliance) devicesOfGroup(r *rest.Request) rest.Answer {
-	id := r.ID("id")
-	if !a.resources.deviceGroups.Has(id) {
-		return rest.NotFound("no device group has the id %d", id)
+// tagged returns the ids of the devices that have a tag, sorted.
+func (a *Appliance) tagged(tag, _ int64) []int64 {
+	return append([]int64{}, a.resources.tagsOfDevices.Parents(tag)...) // nil would select all
+}
+
+// devicesIn returns a handler that lists the devices that belong to an object of a collection.
+func (a *Appliance) devicesIn(what string, sets *resource.Collection, members func(id, now int64) []int64) rest.Handler {
+	return func(r *rest.Request) rest.Answer {
+		id := r.ID("id")
+		if !sets.Has(id) {
+			return rest.NotFound("no %s has the id %d", what, id)
+		}
+		s, err := newSelection(inQuery(r), r.Now)
+		if err != nil {
+			return rest.BadRequest(err)
+		}
+		s.ids = members(id, r.Now)
+		return a.selectDevices(r.Context(), s, r.Now)
 	}
-	s, err := newSelection(inQuery(r), r.Now)
-	if err != nil {
-		return rest.BadRequest(err)
-	}
-	s.ids = a.members(id, r.Now)
-	return a.selectDevices(r.Context(), s, r.Now)
 }
 
 // groupsOfDevice serves GET /devices/{id}/devicegroups.

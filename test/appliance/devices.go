@@ -27,7 +27,8 @@ func (a *Appliance) deviceHandlers() rest.Handlers {
 		"GET /devices/{id}/dnsnames":     a.deviceWindows("dns_name", func(d *devices.Device) []devices.Window { return d.Names }),
 		"GET /devices/{id}/ipaddrs":      a.deviceWindows("ipaddr", func(d *devices.Device) []devices.Window { return d.Addresses }),
 		"GET /devices/{id}/software":     a.ofDevice(a.deviceSoftware),
-		"GET /devicegroups/{id}/devices": a.devicesOfGroup,
+		"GET /devicegroups/{id}/devices": a.devicesIn("device group", a.resources.deviceGroups, a.members),
+		"GET /tags/{id}/devices":         a.devicesIn("tag", a.resources.tags, a.tagged),
 	}
 	for _, c := range []*resource.Collection{a.resources.deviceGroups, a.resources.tags, a.resources.networks, a.resources.triggers} {
 		maps.Copy(handlers, c.Handlers())

@@ -49,6 +49,19 @@ func TestDeviceSearchReturnsTheFieldsAskedFor(t *testing.T) {
 	assert.True(t, err == nil && len(found) == 1 && len(found[0]) == 3 && found[0]["acme_id"] != "" && found[0]["dns_name"] != "", "found", got, err)
 }
 
+func TestTheDevicesOfATag(t *testing.T) {
+	_, c := serve(t, standin.Options{})
+	tag := c.create("/tags", `{"name":"crown jewels"}`)
+	list := tag + "/devices"
+	assert.Equal(t, c.idsAt(list), "[]")
+	for _, id := range []int{9, 7} {
+		c.want(204, "POST", fmt.Sprintf("/devices/%d/tags%s", id, strings.TrimPrefix(tag, "/tags")), "")
+	}
+	assert.Equal(t, c.idsAt(list), "[7 9]")
+	assert.Equal(t, c.idsAt(list+"?limit=1&offset=1"), "[9]")
+	c.want(404, "GET", "/tags/999999/devices", "")
+}
+
 // device returns a device as the appliance shows it.
 func (c *caller) device(id int64) map[string]any {
 	c.t.Helper()
