@@ -1,7 +1,7 @@
 # All targets need only Go and bash, except alerts, deploy-check, e2e, page
 # and pictures.
 
-.PHONY: build demo render reference test lint bench torture torture-cluster alerts rules deploy-check e2e page pictures
+.PHONY: build demo reference test lint bench torture torture-cluster alerts rules deploy-check e2e page pictures
 
 # Build every binary into bin/.
 build:
@@ -11,12 +11,6 @@ build:
 # Ctrl-C ends it; make demo FOR=20s ends by itself with a summary.
 demo:
 	go run ./cmd/ndrdemo $(if $(FOR),--for $(FOR))
-
-# Renders a few events of the stand-in appliance with a webhook's preset:
-# make render PRESET=slack, or another name that ndrbridge try render --help lists; BATCH=1
-# renders each event separately.
-render:
-	@go run ./cmd/ndrdemo events | go run ./cmd/ndrbridge try render $(or $(PRESET),slack) $(if $(BATCH),--batch $(BATCH))
 
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $${CC:-cc}),-race)

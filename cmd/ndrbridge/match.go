@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -73,6 +74,25 @@ reason is reported.`,
 	}
 	cmd.Flags().BoolVar(&count, "count", false, "print the number of matching events instead of the events")
 	return cmd
+}
+
+// addFixture adds --fixture to a command that reads events.
+func (c *command) addFixture(cmd *cobra.Command, names *[]string) {
+	cmd.Flags().StringArrayVar(names, "fixture", nil, "use an example event: "+strings.Join(fixture.Names(), ", ")+"; can be repeated")
+	c.completeFlag(cmd, "fixture", fixture.Names()...)
+}
+
+// fixtureLines returns the example events with these names, one per line.
+func fixtureLines(names []string, event func(fixture.Spec) (transform.Event, error)) (io.Reader, error) {
+	var lines bytes.Buffer
+	for _, name := range names {
+		e, err := event(fixture.Spec{Name: name})
+		if err != nil {
+			return nil, fmt.Errorf("%w: --fixture: %w", commandline.ErrUsage, err)
+		}
+		lines.Write(append(e.Structured(), '\n'))
+	}
+	return &lines, nil
 }
 
 // eventLine is an input line with an event in JSON, without surrounding white space.

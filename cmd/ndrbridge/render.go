@@ -15,6 +15,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
+	"ndrbridge/internal/fixture"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/sinks/webhook/presets"
 	"ndrbridge/transform"
@@ -23,6 +24,7 @@ import (
 
 func (c *command) renderCommand() *cobra.Command {
 	var sink, name string
+	var fixtures []string
 	batch := 0
 	cmd := &cobra.Command{
 		Use:   "render [PRESET]",
@@ -31,6 +33,7 @@ func (c *command) renderCommand() *cobra.Command {
 tail --json and by file sinks with CloudEvents, and print each request that a webhook with
 this preset or with a template would send for them: its URL and its body, without secrets.
 For a sink with another format than CloudEvents, print its documents. Nothing is sent.
+With --fixture, example events are used instead.
 
 PRESET is one of ` + strings.Join(presets.Names(), ", ") + `.
 
@@ -52,7 +55,7 @@ or a summary of a large one. The size is batch.max_events of the sink, or the va
   ndrbridge tail --since -1h --no-follow -n 20 --json | ndrbridge try render splunk_hec
   ndrbridge tail --since -1h --no-follow --json | ndrbridge try render --format ecs           # documents
   ndrbridge tail --json | ndrbridge try render teams --batch 1    # one card per event
-  ndrdemo events | ndrbridge try render discord                   # events of a stand-in appliance`,
+  ndrbridge try render discord --fixture detection.created        # an example event`,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -88,11 +91,18 @@ or a summary of a large one. The size is batch.max_events of the sink, or the va
 			if err != nil {
 				return err
 			}
-			return c.render(cmd.Context(), r, s.Batch, cmd.InOrStdin())
+			input := cmd.InOrStdin()
+			if len(fixtures) > 0 {
+				if input, err = fixtureLines(fixtures, fixture.Event); err != nil {
+					return err
+				}
+			}
+			return c.render(cmd.Context(), r, s.Batch, input)
 		},
 	}
 	cmd.Flags().StringVar(&sink, "sink", "", "the name of the sink, if several in the configuration would do")
 	cmd.Flags().StringVar(&name, "format", "", "without --config, the format of the documents: "+formatNames(format.Names()))
+	c.addFixture(cmd, &fixtures)
 	completeFlagBy(cmd, "sink", c.completeNames(sinkNames))
 	completeFlagBy(cmd, "format", cobra.FixedCompletions(strings.Split(formatNames(format.Names()), ", "), cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().IntVar(&batch, "batch", 0, "the number of events in a batch (default batch.max_events of the sink)")

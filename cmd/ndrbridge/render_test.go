@@ -79,6 +79,8 @@ func TestRenderCommand(t *testing.T) {
 			0, nil, "--format cannot be combined with --config"},
 		{"a preset or a configuration is needed", nil, highLine, commandline.ExitUsage, 0, nil, "requires a preset, --config or --format"},
 		{"nothing is sent for nothing", []string{"teams"}, "", commandline.ExitDone, 0, nil, ""},
+		{"an example event", []string{"teams", "--fixture", "detection.created"}, "", commandline.ExitDone, 1, []string{"with 1 event"}, ""},
+		{"an unknown example", []string{"teams", "--fixture", "x"}, "", commandline.ExitUsage, 0, nil, `there is no fixture "x"`},
 		{"a line that is not an event ends it", []string{"teams"}, highLine + "\n{}", commandline.ExitFailed, 0, nil, "line 2: not an event"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
-	"ndrbridge/internal/fixture"
 	"ndrbridge/internal/pipeline/routing"
 	"ndrbridge/transform"
 )
@@ -62,11 +60,13 @@ and reasons.`,
 			if err != nil {
 				return err
 			}
-			if len(fixtures) > 0 {
-				return c.routeFixtures(router, fixtures)
-			}
 			input := cmd.InOrStdin()
-			if len(args) == 1 {
+			switch {
+			case len(fixtures) > 0:
+				if input, err = fixtureLines(fixtures, router.Fixture); err != nil {
+					return err
+				}
+			case len(args) == 1:
 				file, err := os.Open(args[0])
 				if err != nil {
 					return fmt.Errorf("read events: %w", err)
@@ -79,22 +79,8 @@ and reasons.`,
 	}))
 	cmd.Flags().StringArrayVar(&only, "sink", nil, "show only this sink; can be repeated")
 	completeFlagBy(cmd, "sink", c.completeNames(sinkNames))
-	cmd.Flags().StringArrayVar(&fixtures, "fixture", nil, "use an example event: "+strings.Join(fixture.Names(), ", ")+"; can be repeated")
-	c.completeFlag(cmd, "fixture", fixture.Names()...)
+	c.addFixture(cmd, &fixtures)
 	return cmd
-}
-
-func (c *command) routeFixtures(router *routing.Router, names []string) error {
-	for i, name := range names {
-		e, err := router.Fixture(fixture.Spec{Name: name})
-		if err != nil {
-			return fmt.Errorf("%w: --fixture: %w", commandline.ErrUsage, err)
-		}
-		if err := c.printRoutes(e, router.Route(e), i > 0); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (c *command) routeLines(ctx context.Context, router *routing.Router, input io.Reader) error {

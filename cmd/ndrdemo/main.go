@@ -69,8 +69,7 @@ The demo keeps all versions in memory for the comparison: a few hundred MB per h
 		Example: `  ndrdemo                        # until Ctrl-C; a second Ctrl-C ends it immediately
   ndrdemo --for 20s              # stop after 20 seconds
   ndrdemo --for 1m --rate 200    # a higher rate
-  ndrdemo --seed 7               # other detections
-  ndrdemo events                 # only print a few events`,
+  ndrdemo --seed 7               # other detections`,
 		Args: commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
@@ -82,8 +81,6 @@ The demo keeps all versions in memory for the comparison: a few hundred MB per h
 			return play(cmd.Context(), s, stdout)
 		},
 	}
-	cmd.AddCommand(eventsCommand(stdout))
-	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.Flags().SortFlags = false
 	cmd.Flags().DurationVar(&s.lasts, "for", 0, "how long the appliance keeps changing, such as 20s; 0: until Ctrl-C")
 	cmd.Flags().Float64Var(&s.rate, "rate", 8, fmt.Sprintf("approximate number of new versions per second; at most %d", maxRate))

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -236,12 +237,7 @@ func (r *Router) make(e event, folder string) ([]transform.Event, error) {
 // Fixture returns the event that s describes, as the configuration's bridge would make it.
 // By default, Appliance is the first one.
 func (r *Router) Fixture(s fixture.Spec) (transform.Event, error) {
-	if s.Appliance == "" {
-		s.Appliance = r.appliance
-	}
-	if s.Query == "" {
-		s.Query = "all"
-	}
+	s.Appliance = cmp.Or(s.Appliance, r.appliance)
 	return fixture.Event(s)
 }
 

@@ -60,7 +60,7 @@ func New(config *configs.Config, version string, only ...string) (*Router, error
 			return nil, unknownSink(name, names)
 		}
 	}
-	r := &Router{appliance: "hq"}
+	r := new(Router)
 	if len(config.Appliances) > 0 {
 		r.appliance = config.Appliances[0].Name
 	}

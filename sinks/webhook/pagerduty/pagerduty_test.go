@@ -84,8 +84,8 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 	for _, kind := range presettest.Events(t) {
 		byName[kind.Name] = kind.Event
 	}
-	byName["context of a closed detection"] = require.Value(fixture.Event(fixture.Spec{Name: "detection.context", Appliance: "hq", Set: map[string]any{"status": "closed"}}))(t)
-	byName["shown again, closed"] = require.Value(fixture.Event(fixture.Spec{Name: "detection.shown", Appliance: "hq", Set: map[string]any{"status": "closed"}}))(t)
+	byName["context of a closed detection"] = require.Value(fixture.Event(fixture.Spec{Name: "detection.context", Set: map[string]any{"status": "closed"}}))(t)
+	byName["shown again, closed"] = require.Value(fixture.Event(fixture.Spec{Name: "detection.shown", Set: map[string]any{"status": "closed"}}))(t)
 	const scan, unreachable = "hq/detections/25769804201", "hq/events/unreachable"
 	p := newPager()
 	s := presettest.Serve(t, p.answer)
