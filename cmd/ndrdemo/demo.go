@@ -35,7 +35,7 @@ func play(ctx context.Context, s settings, stdout io.Writer) (err error) {
 		err = errors.Join(err, os.RemoveAll(folder))
 	}()
 	d := &demo{
-		settings: s, files: filesIn(folder), screen: &screen{out: stdout},
+		settings: s, files: filesIn(folder), screen: newScreen(stdout),
 		arrivals: newArrivals(newAppliance(s.seed)), chat: newChat(), failures: make(chan error, 8),
 	}
 	if err := d.run(ctx); err != nil {
@@ -157,11 +157,9 @@ func (d *demo) receive(sink string) func([]byte) {
 	}
 }
 
-// watch lets the appliance change until ctx is cancelled or the time is over, gives the
-// bridge time to deliver the rest, and shows the progress. It returns the error of a part
-// that failed.
+// watch lets the appliance change until ctx is cancelled or the time is over, and gives the
+// bridge time to deliver the rest. It returns the error of a part that failed.
 func (d *demo) watch(ctx context.Context, control *admin.Client) error {
-	began := time.Now()
 	alive, end := context.WithCancel(ctx)
 	defer end()
 	if d.lasts > 0 {
@@ -171,7 +169,7 @@ func (d *demo) watch(ctx context.Context, control *admin.Client) error {
 	var living sync.WaitGroup
 	living.Go(func() { d.arrivals.appliance.Live(alive, rates(d.rate)) })
 	living.Go(func() { d.fail(closeIssues(alive, d.jira)) })
-	err := d.show(alive, began, func() bool { return false })
+	err := d.await(alive, func() bool { return false })
 	end()
 	living.Wait()
 	if err != nil {
@@ -181,28 +179,24 @@ func (d *demo) watch(ctx context.Context, control *admin.Client) error {
 	d.screen.line("The appliance has stopped changing; waiting for the rest to be delivered.")
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.patience)
 	defer cancel()
-	err = d.show(rest, began, func() bool { return d.caughtUp(rest, control) })
-	d.screen.row(time.Since(began), d.arrivals.report())
-	return err
+	return d.await(rest, func() bool { return d.caughtUp(rest, control) })
 }
 
 // caughtUp reports whether every sink has received everything and no ticket change is in
 // flight, which would create another version on the appliance.
 func (d *demo) caughtUp(ctx context.Context, control *admin.Client) bool {
-	if !d.arrivals.report().caughtUp() { // the tickets sink may still receive events
+	if !d.arrivals.caughtUp() { // the tickets sink may still receive events
 		return false
 	}
 	var quiet bool
 	var err error
 	d.tickets, quiet, err = countTickets(ctx, control, d.jira)
-	return err == nil && quiet && d.arrivals.report().caughtUp()
+	return err == nil && quiet && d.arrivals.caughtUp()
 }
 
-// show prints the progress until ctx is cancelled or over returns true. It returns the
-// error of a part that failed.
-func (d *demo) show(ctx context.Context, began time.Time, over func() bool) error {
-	update := time.NewTicker(2 * time.Second)
-	defer update.Stop()
+// await waits until ctx is done or over returns true. It returns the error of a part that
+// failed.
+func (d *demo) await(ctx context.Context, over func() bool) error {
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
 	for {
@@ -215,8 +209,6 @@ func (d *demo) show(ctx context.Context, began time.Time, over func() bool) erro
 			if over() {
 				return nil
 			}
-		case <-update.C:
-			d.screen.row(time.Since(began), d.arrivals.report())
 		}
 	}
 }

@@ -51,19 +51,10 @@ func command(stdout io.Writer) *cobra.Command {
                          those with the highest risk, which close the detections
 
 It prints the address of each, so that you can use curl or nats with them, and the name of
-the bridge's log, then some of the events that reach the webhook, and these counts:
-
-  shown     detections that the appliance has returned or will return
-  versions  versions of these detections
-  entries   entries of the audit log
-  records   records in the record store
-  events    events that reached a sink; dup is how many of them are duplicates
-  wait      detections, entries and records whose latest version has not reached the
-            sink yet
-
-At the end (after Ctrl-C, or when --for is over) the appliance stops changing, the bridge
-delivers the rest, and each sink is compared with the appliance. The exit code is 0 if
-nothing is missing. Otherwise it is 1, and the demo's folder is kept.
+the bridge's log, then some of the events that reach the webhook. The status page shows
+rates and lags. At the end (after Ctrl-C, or when --for is over) the appliance
+stops changing, the bridge delivers the rest, and each sink is compared with the appliance.
+The exit code is 0 if nothing is missing. Otherwise it is 1, and the demo's folder is kept.
 
 The demo keeps all versions in memory for the comparison: a few hundred MB per hour.`,
 		Example: `  ndrdemo                        # until Ctrl-C; a second Ctrl-C ends it immediately

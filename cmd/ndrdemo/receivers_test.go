@@ -20,7 +20,7 @@ import (
 func TestReceiver(t *testing.T) {
 	t.Run("it hangs up on the hundredth event after it took it", func(t *testing.T) {
 		arrivals := newArrivals(nil)
-		server := httptest.NewServer(&receiver{arrivals: arrivals, screen: &screen{out: io.Discard}})
+		server := httptest.NewServer(&receiver{arrivals: arrivals, screen: newScreen(io.Discard)})
 		defer server.Close()
 		failed := 0
 		for i := range int64(200) {
@@ -47,7 +47,7 @@ func TestReceiver(t *testing.T) {
 	})
 	t.Run("anything but an event is rejected", func(t *testing.T) {
 		answer := httptest.NewRecorder()
-		(&receiver{arrivals: newArrivals(nil), screen: &screen{out: io.Discard}}).ServeHTTP(answer, httptest.NewRequest("POST", "/", strings.NewReader("{}")))
+		(&receiver{arrivals: newArrivals(nil), screen: newScreen(io.Discard)}).ServeHTTP(answer, httptest.NewRequest("POST", "/", strings.NewReader("{}")))
 		assert.Equal(t, answer.Code, http.StatusBadRequest)
 	})
 	t.Run("events of the bridge itself are not counted", func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"ndrbridge/cmd/internal/terminal"
@@ -42,19 +43,6 @@ func (a *arrivals) receive(sink string, structured []byte) (transform.Event, err
 	return e, err
 }
 
-// report compares the sinks with the appliance at one moment.
-type report struct {
-	detections, versions, entries, records int // that the appliance has shown
-	sinks                                  []sinkReport
-}
-
-// sinkReport is the part of a report about one sink.
-type sinkReport struct {
-	demoSink
-	events, duplicates int
-	waiting            int // detections (by their latest version), entries and records to come
-}
-
 // shown is everything that the appliance has shown up to one moment.
 type shown struct {
 	versions       []ledger.Version
@@ -69,32 +57,19 @@ func (a *arrivals) shown() shown {
 	return shown{a.history, ledger.AuditEntriesOf(a.appliance), ledger.RecordsOf(a.appliance)}
 }
 
-// report compares the sinks with the appliance now.
-func (a *arrivals) report() report { return newReport(a.ledger, a.shown()) }
-
-func newReport(l *ledger.Ledger, s shown) report {
-	ids := make(map[int64]struct{})
-	for _, v := range s.versions {
-		ids[v.ID] = struct{}{}
-	}
-	r := report{detections: len(ids), versions: len(s.versions), entries: len(s.audit), records: len(s.records)}
-	for _, sink := range demoSinks {
-		detections, _ := l.Missing(sink.name, s.versions)
-		entries, _ := l.MissingObjects(sink.name, auditSource, s.audit)
-		records, _ := l.MissingObjects(sink.name, recordSource, s.records)
-		r.sinks = append(r.sinks, sinkReport{sink, l.Received(sink.name), l.Repeated(sink.name), detections + entries + records})
-	}
-	return r
+// caughtUp reports whether every sink has received everything.
+func (a *arrivals) caughtUp() bool {
+	s := a.shown()
+	return !slices.ContainsFunc(demoSinks[:], func(sink demoSink) bool { return missing(a.ledger, sink.name, s) > 0 })
 }
 
-// caughtUp reports whether every sink has received everything.
-func (r report) caughtUp() bool {
-	for _, sink := range r.sinks {
-		if sink.waiting > 0 {
-			return false
-		}
-	}
-	return true
+// missing returns how many detections, by their latest version, entries and records have not
+// reached a sink.
+func missing(l *ledger.Ledger, sink string, s shown) int {
+	detections, _ := l.Missing(sink, s.versions)
+	entries, _ := l.MissingObjects(sink, auditSource, s.audit)
+	records, _ := l.MissingObjects(sink, recordSource, s.records)
+	return detections + entries + records
 }
 
 // errMissing reports that the bridge broke one of its delivery guarantees.
@@ -102,18 +77,31 @@ var errMissing = errors.New("the bridge broke a delivery guarantee")
 
 // conclude prints the summary of a demo. It returns errMissing if a guarantee was broken.
 func conclude(l *ledger.Ledger, s shown, posted chatCount, tickets ticketCount, w io.Writer) error {
-	r := newReport(l, s)
+	ids := make(map[int64]struct{})
+	for _, v := range s.versions {
+		ids[v.ID] = struct{}{}
+	}
 	fmt.Fprintf(w, "\nThe appliance showed %d detections in %d versions, %d audit log entries and %d records.\n\n",
-		r.detections, r.versions, r.entries, r.records)
+		len(ids), len(s.versions), len(s.audit), len(s.records))
 	fmt.Fprintf(w, "%-14s %10s %10s %10s %10s\n", "sink", "delivered", "distinct", "duplicated", "missing")
-	for _, sink := range r.sinks {
-		fmt.Fprintf(w, "%-14s %10d %10d %10d %10d\n", sink.demoSink, sink.events, sink.events-sink.duplicates, sink.duplicates, sink.waiting)
+	var faults []string
+	replaced := 0 // the most versions that a sink did not receive because later ones replaced them
+	for _, sink := range demoSinks {
+		delivered, duplicates := l.Received(sink.name), l.Repeated(sink.name)
+		fmt.Fprintf(w, "%-14s %10d %10d %10d %10d\n", sink, delivered, delivered-duplicates, duplicates, missing(l, sink.name, s))
+		detections := l.Judge(sink.name, s.versions)
+		replaced = max(replaced, len(s.versions)-(detections.Delivered-detections.Duplicates))
+		for _, v := range []ledger.Verdict{
+			detections, l.JudgeObjects(sink.name, auditSource, s.audit), l.JudgeObjects(sink.name, recordSource, s.records),
+		} {
+			for _, fault := range v.Faults {
+				faults = append(faults, fmt.Sprintf("sink %s: %s", sink.name, fault))
+			}
+		}
 	}
 	fmt.Fprintf(w, "\nThe chat received %d messages with %d cards.\n", posted.messages, posted.cards)
 	fmt.Fprintf(w, "%d tickets were opened in Jira; %d detections were linked to their tickets, and %d were closed with them.\n",
 		tickets.opened, tickets.linked, tickets.closed)
-
-	faults, replaced := judge(l, s)
 	if tickets.twice > 0 {
 		faults = append(faults, fmt.Sprintf("%d tickets were opened for detections that already had one.", tickets.twice))
 	}
@@ -128,21 +116,4 @@ func conclude(l *ledger.Ledger, s shown, posted chatCount, tickets ticketCount, 
 	}
 	fmt.Fprintln(w, "Nothing is missing: every sink has received the latest version of every detection, every entry and every record.")
 	return nil
-}
-
-// judge returns the broken guarantees, and the largest number of versions that a sink did
-// not receive because later ones replaced them.
-func judge(l *ledger.Ledger, s shown) (faults []string, replaced int) {
-	for _, sink := range demoSinks {
-		detections := l.Judge(sink.name, s.versions)
-		replaced = max(replaced, len(s.versions)-(detections.Delivered-detections.Duplicates))
-		for _, v := range []ledger.Verdict{
-			detections, l.JudgeObjects(sink.name, auditSource, s.audit), l.JudgeObjects(sink.name, recordSource, s.records),
-		} {
-			for _, fault := range v.Faults {
-				faults = append(faults, fmt.Sprintf("sink %s: %s", sink.name, fault))
-			}
-		}
-	}
-	return faults, replaced
 }

@@ -4,24 +4,26 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"ndrbridge/cmd/internal/terminal"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/transform"
 )
 
-// screen prints some events, and a row of counts from time to time, with a heading every few
-// rows. It ignores write errors. It is safe for concurrent use.
+// screen prints some of the events. It ignores write errors. It is safe for concurrent use.
 type screen struct {
-	out io.Writer
+	out  io.Writer
+	some *rate.Limiter
 
-	mu     sync.Mutex
-	rows   int
-	events int // printed since the last row
+	mu sync.Mutex
 }
+
+// newScreen returns a screen that prints three events every two seconds.
+func newScreen(out io.Writer) *screen { return &screen{out: out, some: rate.NewLimiter(1.5, 3)} }
 
 // line prints a line.
 func (s *screen) line(text string) {
@@ -30,15 +32,11 @@ func (s *screen) line(text string) {
 	fmt.Fprintln(s.out, text)
 }
 
-// event prints an event, unless enough events were printed since the last row.
+// event prints an event, unless enough events were printed lately.
 func (s *screen) event(e transform.Event) {
-	const most = 3
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.events == most {
+	if !s.some.Allow() {
 		return
 	}
-	s.events++
 	what := e.Subject + " " + terminal.Summary(e)
 	var data struct {
 		Ticket struct {
@@ -49,29 +47,8 @@ func (s *screen) event(e transform.Event) {
 	if json.Unmarshal(e.Data(), &data) == nil && data.Ticket.ID != "" {
 		what = data.Ticket.ID + " " + data.Ticket.Status
 	}
-	fmt.Fprintln(s.out, terminal.Printable(fmt.Sprintf("%s %-10s %-8s %-8s %s",
+	s.line(terminal.Printable(fmt.Sprintf("%s %-10s %-8s %-8s %s",
 		e.Time.Local().Format(time.TimeOnly), e.Stream(), e.SeverityWord(), e.Action(), what)))
-}
-
-// row prints the counts of a report.
-func (s *screen) row(elapsed time.Duration, r report) {
-	const rowsPerHeading = 10
-	above, below := "        detections     audit log        ", " time | shown versions entries records"
-	seconds := int(elapsed.Round(time.Second).Seconds())
-	row := fmt.Sprintf("%2d:%02d | %5d %8d %7d %7d", seconds/60, seconds%60, r.detections, r.versions, r.entries, r.records)
-	for _, sink := range r.sinks {
-		above += fmt.Sprintf("   %-15s", sink.demoSink)
-		below += " | events dup wait"
-		row += fmt.Sprintf(" | %6d %3d %4d", sink.events, sink.duplicates, sink.waiting)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.rows%rowsPerHeading == 0 {
-		fmt.Fprintf(s.out, "%s\n%s\n", strings.TrimRight(above, " "), below)
-	}
-	fmt.Fprintln(s.out, row)
-	s.rows++
-	s.events = 0
 }
 
 // printParts prints the parts of the demo with their addresses.
@@ -86,7 +63,7 @@ responding to one event in a hundred: nothing is lost. %s
 
 appliance      %s
                curl -H 'Authorization: Service apikey=%s' '%s/api/v1/detections?limit=1'
-bridge         http://%s in a browser: the status page; and http://%s/readyz, http://%s/metrics
+bridge         http://%s in a browser: the status page, with rates and lags; and http://%s/readyz, http://%s/metrics
 configuration  %s
 log            %s, with every failed request
 bus, NATS      %s, stream NDR, subjects ndr.>
@@ -94,7 +71,5 @@ soc, webhook   %s
 chat, Slack    %s in a browser: cards of high-risk detections
 tickets, Jira  curl -u %s:%s '%s/rest/api/3/issue/%s-1'
 log, file      %s
-
-dup: events that were delivered again; wait: objects that have not been delivered yet.
 `, end, d.ApplianceURL, standin.DefaultAPIKey, d.ApplianceURL, admin, admin, admin, d.Config, d.Log, d.NATSURL, d.WebhookURL, d.ChatURL, jiraEmail, jiraToken, d.JiraURL, jiraProject, d.File))
 }
