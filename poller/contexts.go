@@ -24,15 +24,6 @@ import (
 // StreamContext is the name of the stream of detections' context.
 const StreamContext = transform.StreamDetections + "/context"
 
-// ContextClient is the part of an appliance's interface that contexts are read from.
-// *appliance.Client implements it.
-type ContextClient interface {
-	SearchDevices(ctx context.Context, ids []int64, page *appliance.Page) error
-	Sets(ctx context.Context, kind appliance.Members, page *appliance.Page) error
-	DevicesIn(ctx context.Context, kind appliance.Members, id int64, page *appliance.Page) error
-	DeviceSoftware(ctx context.Context, id int64, page *appliance.Page) error
-}
-
 // ContextOptions configures Contexts.
 type ContextOptions struct {
 	StreamOptions
@@ -97,7 +88,7 @@ type contextMark struct {
 type Contexts struct {
 	stream
 	memory   FollowUpStore
-	client   ContextClient
+	client   *appliance.Client
 	o        ContextOptions
 	versions checkpoint.Source // of the detections
 
@@ -125,7 +116,7 @@ type setKind struct {
 }
 
 // NewContexts returns Contexts that know nothing.
-func NewContexts(client ContextClient, store FollowUpStore, o ContextOptions) *Contexts {
+func NewContexts(client *appliance.Client, store FollowUpStore, o ContextOptions) *Contexts {
 	c := &Contexts{
 		stream: newStream(store, StreamContext, o.StreamOptions), memory: store, client: client, o: o,
 		versions: checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamDetections},

@@ -367,4 +367,3 @@ func TestManyDetectionsGetTheirContexts(t *testing.T) {
 }
 
 var _ poller.FollowUpStore = (*checkpoint.Store)(nil)
-var _ poller.ContextClient = (*appliance.Client)(nil)

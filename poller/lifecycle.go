@@ -20,13 +20,6 @@ import (
 // StreamLifecycle is the stream of a Lifecycle.
 const StreamLifecycle = transform.StreamDetections + "/lifecycle"
 
-// LifecycleClient is the part of an appliance's interface that a Lifecycle uses.
-// *appliance.Client implements it.
-type LifecycleClient interface {
-	DetectionsClient
-	HidingRules(ctx context.Context, page *appliance.Page) error
-}
-
 // LifecycleOptions configures a Lifecycle. The options of the detections are those of their
 // source; ReconcileEvery is how often a Lifecycle looks.
 type LifecycleOptions struct {
@@ -57,7 +50,7 @@ const (
 //     most of those known.
 type Lifecycle struct {
 	stream
-	client LifecycleClient
+	client *appliance.Client
 	memory FollowUpStore
 	o      LifecycleOptions
 
@@ -93,7 +86,7 @@ type reported struct {
 func (r reported) missing() bool { return r.State == stateHidden || r.State == stateGone }
 
 // NewLifecycle returns a source that continues from the position in store.
-func NewLifecycle(client LifecycleClient, store FollowUpStore, o LifecycleOptions) *Lifecycle {
+func NewLifecycle(client *appliance.Client, store FollowUpStore, o LifecycleOptions) *Lifecycle {
 	reader := func(filter json.RawMessage) *Detections {
 		all := o.DetectionsOptions
 		all.Filter = filter
