@@ -265,15 +265,22 @@ func (s *Store) recall(ctx context.Context, name []byte, keys []string) ([][]byt
 	return values, err
 }
 
-// RememberSink sets remembered entries of a sink, by key, all of them or none. It forgets
+// RememberSink sets remembered entries of a sink, by key, and appends events about them to the
+// journal, all of them or none. It forgets
 // entries whose At is lower than forgetBefore, a bounded number with each call; 0: none.
 // An entry is kept if its key is an event's source, a slash and the key of an entry that
 // this source still remembers. It returns an error if the sink was never configured.
-func (s *Store) RememberSink(ctx context.Context, sink string, entries []Entry, forgetBefore int64) error {
+//
+// The events are appended even if the journal is full, because the sink may be what fills it:
+// they are few and small beside what it has to deliver.
+func (s *Store) RememberSink(ctx context.Context, sink string, entries []Entry, forgetBefore int64, events ...transform.Event) error {
 	err := validateEntries(entries)
 	if err == nil {
 		err = s.do(ctx, change{check: hasCursor(sink), write: func(r *writeRound) error {
 			r.changed = true
+			if err := r.append(events); err != nil {
+				return err
+			}
 			isKnown := func(key []byte) bool { return isKnown(r.tx, key) }
 			return remember(r.tx, memoryName(sink), entries, forgetBefore, isKnown)
 		}})

@@ -74,15 +74,15 @@ func (c *Conversation) exchange(ctx context.Context, r Request) (Answer, error) 
 	return a, err
 }
 
-// Remember stores a value under the Key of an event, even if ctx is done: the object that it
-// names exists already, and would be created again. Converse returns its error as it is.
-// Without a memory, or a value, it does nothing.
-func (c *Conversation) Remember(ctx context.Context, e transform.Event, value []byte) error {
+// Remember stores a value under the Key of an event, and journals events about it in the same
+// transaction, even if ctx is done: the object that it names exists already, and would be created
+// again. Converse returns its error as it is. Without a memory it does nothing.
+func (c *Conversation) Remember(ctx context.Context, e transform.Event, value []byte, about ...transform.Event) error {
 	c.failed = nil
-	if !c.sink.remembers() || value == nil {
+	if !c.sink.remembers() {
 		return nil
 	}
-	if err := c.sink.o.Memory.remember(ctx, c.sink.preset.Key(e), value); err != nil {
+	if err := c.sink.o.Memory.remember(ctx, c.sink.preset.Key(e), value, about); err != nil {
 		c.failed = failure.Unavailable(failure.ScopeTarget, "%s: sent, but its result could not be stored: %w", c.sink.target, err)
 	}
 	return c.failed

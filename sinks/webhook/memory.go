@@ -22,7 +22,7 @@ func DetectionKey(e transform.Event) string {
 // implements it, and documents the methods.
 type MemoryStore interface {
 	RecallSink(ctx context.Context, sink string, keys []string) ([][]byte, error)
-	RememberSink(ctx context.Context, sink string, entries []checkpoint.Entry, forgetBefore int64) error
+	RememberSink(ctx context.Context, sink string, entries []checkpoint.Entry, forgetBefore int64, events ...transform.Event) error
 	RefreshSink(ctx context.Context, sink string, keys []string, at, due int64) error
 }
 
@@ -88,11 +88,11 @@ func (m *Memory) now() time.Time {
 	return time.Now()
 }
 
-// remember stores a value, even if ctx is done.
-func (m *Memory) remember(ctx context.Context, key string, value []byte) error {
+// remember stores a value, and journals events about it, even if ctx is done.
+func (m *Memory) remember(ctx context.Context, key string, value []byte, events []transform.Event) error {
 	at := m.now()
 	entry := checkpoint.Entry{Key: key, Value: value, At: at.UnixMilli()}
-	return m.Store.RememberSink(context.WithoutCancel(ctx), m.Sink, []checkpoint.Entry{entry}, max(0, at.Add(-m.Keep).UnixMilli()))
+	return m.Store.RememberSink(context.WithoutCancel(ctx), m.Sink, []checkpoint.Entry{entry}, max(0, at.Add(-m.Keep).UnixMilli()), events...)
 }
 
 // remembers reports whether the preset uses a memory.

@@ -150,13 +150,13 @@ func (f *FaultyStore) RecallSink(ctx context.Context, sink string, keys []string
 }
 
 // RememberSink implements webhook.MemoryStore.
-func (f *FaultyStore) RememberSink(ctx context.Context, sink string, entries []checkpoint.Entry, forgetBefore int64) error {
+func (f *FaultyStore) RememberSink(ctx context.Context, sink string, entries []checkpoint.Entry, forgetBefore int64, events ...transform.Event) error {
 	if f.Remember != nil {
 		if err := f.Remember(); err != nil {
 			return err
 		}
 	}
-	return f.MemoryStore.RememberSink(ctx, sink, entries, forgetBefore)
+	return f.MemoryStore.RememberSink(ctx, sink, entries, forgetBefore, events...)
 }
 
 // Result returns the class and the wait of the only event's error; "" for nil.
