@@ -45,7 +45,12 @@ type Issue struct {
 	Priority    string
 	Status      Status
 	Resolution  string // empty: unresolved
+	Assignee    string // an account
+	Comments    []Comment
+	Archived    bool // it can be read alone
 	Created     time.Time
+
+	moves []move
 }
 
 // Status is a status of the workflow.
@@ -55,7 +60,7 @@ type Status struct {
 }
 
 // The statuses of a new project's workflow.
-var workflow = []Status{{"To Do", "new"}, {"In Progress", "indeterminate"}, {"Done", "done"}}
+var workflow = []Status{{"To Do", "new"}, {"In Progress", "indeterminate"}, {"Done", "done"}, {"Won't Do", "done"}}
 
 // Server is a Jira server. It is an http.Handler and safe for concurrent use.
 type Server struct {
@@ -63,6 +68,7 @@ type Server struct {
 	mux    *http.ServeMux
 	mu     sync.Mutex
 	issues []*Issue
+	made   int // issues
 	sent   int // webhooks
 }
 
@@ -79,6 +85,7 @@ func New(o Options) *Server {
 	s.mux.HandleFunc("/rest/api/3/search", func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusGone, "The requested API has been removed. Please use the newer, enhanced search-based API instead.", nil)
 	})
+	s.handleFollow()
 	return s
 }
 
@@ -177,7 +184,8 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
-	n := len(s.issues) + 1
+	s.made++
+	n := s.made
 	i := &Issue{
 		ID: strconv.Itoa(10000 + n), Key: s.o.Project + "-" + strconv.Itoa(n), Summary: f.Summary, Description: f.Description,
 		Labels: f.Labels, Type: f.IssueType.Name, Priority: priority, Status: workflow[0], Created: s.o.Now(),
@@ -212,7 +220,11 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "Issue does not exist or you do not have permission to see it.", nil)
 		return
 	}
-	ticketserver.Answer(w, http.StatusOK, s.shown(i))
+	shown := s.shown(i)
+	if r.URL.Query().Get("expand") == "changelog" {
+		shown["changelog"] = i.changelog()
+	}
+	ticketserver.Answer(w, http.StatusOK, shown)
 }
 
 // find returns the issue with a key or an id. The lock must be held.
@@ -231,10 +243,14 @@ func (s *Server) shown(i *Issue) map[string]any {
 	if i.Resolution != "" {
 		resolution = map[string]string{"id": "10000", "name": i.Resolution}
 	}
+	var assignee any
+	if i.Assignee != "" {
+		assignee = map[string]string{"accountId": i.Assignee}
+	}
 	return map[string]any{
 		"id": i.ID, "key": i.Key, "self": s.self(i),
 		"fields": map[string]any{
-			"summary": i.Summary, "labels": i.Labels, "resolution": resolution, "assignee": nil,
+			"summary": i.Summary, "labels": i.Labels, "resolution": resolution, "assignee": assignee,
 			"status": map[string]any{
 				"name": i.Status.Name, "id": "3",
 				"statusCategory": map[string]any{"id": 2, "key": i.Status.Category, "name": i.Status.Name},
@@ -325,7 +341,8 @@ func (s *Server) Move(ctx context.Context, key, status, resolution, account stri
 			"from": nil, "fromString": i.Resolution, "to": "10000", "toString": resolution,
 		})
 	}
-	i.Status, i.Resolution = workflow[to], resolution
+	i.set(workflow[to].Name, s.o.Now())
+	i.Resolution = resolution
 	s.sent++
 	body, err := json.Marshal(map[string]any{
 		"timestamp": s.o.Now().UnixMilli(), "webhookEvent": "jira:issue_updated", "issue_event_type_name": "issue_generic",

@@ -84,7 +84,7 @@ func (j jira) found(a webhook.Answer) (Ticket, error) {
 		return Ticket{}, a.Error(failure.Halted)
 	}
 	var reply struct {
-		Issues []struct{ Key string }
+		Issues []struct{ ID, Key string }
 	}
 	if err := decode(a, failure.Halted, &reply); err != nil {
 		return Ticket{}, err
@@ -97,11 +97,11 @@ func (j jira) found(a webhook.Answer) (Ticket, error) {
 	case reply.Issues[0].Key == "":
 		return Ticket{}, failure.Errorf(failure.Halted, "the answer to a search has an issue without a key; check url")
 	}
-	return j.ticket(reply.Issues[0].Key), nil
+	return j.ticket(reply.Issues[0].ID, reply.Issues[0].Key), nil
 }
 
-func (j jira) ticket(key string) Ticket {
-	return Ticket{ID: key, URL: j.site.JoinPath("browse", key).String()}
+func (j jira) ticket(id, key string) Ticket {
+	return Ticket{ID: key, Key: id, URL: j.site.JoinPath("browse", key).String()}
 }
 
 // issue is the body of a request that creates an issue.
@@ -143,8 +143,8 @@ func (j jira) open(e transform.Event) (webhook.Request, error) {
 // an invalid configuration; the fields it names distinguish them.
 func (j jira) opened(a webhook.Answer) (Ticket, error) {
 	var reply struct {
-		Key    string
-		Errors map[string]string
+		ID, Key string
+		Errors  map[string]string
 	}
 	if a.Status == http.StatusBadRequest {
 		_ = json.Unmarshal(a.Body, &reply) // if it is not JSON, no field is named
@@ -160,7 +160,7 @@ func (j jira) opened(a webhook.Answer) (Ticket, error) {
 	if reply.Key == "" {
 		return Ticket{}, failure.Errorf(failure.Transient, "%w", errNoTicket)
 	}
-	return j.ticket(reply.Key), nil
+	return j.ticket(reply.ID, reply.Key), nil
 }
 
 // node is a node of Atlassian's document format

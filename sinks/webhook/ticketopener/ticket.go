@@ -18,6 +18,7 @@ import (
 // Ticket is a ticket in its system.
 type Ticket struct {
 	ID  string `json:"id"`            // the id shown to people
+	Key string `json:"key,omitempty"` // the id that never changes; empty: ID
 	URL string `json:"url,omitempty"` // of its page; empty if unknown
 }
 
@@ -39,7 +40,11 @@ type System interface {
 
 // Options configure a preset.
 type Options struct {
+	// Sink is the sink's name, for reports.
+	Sink   string
 	System System
+	// Follow is nil if later versions leave tickets alone.
+	Follow *Follow
 	// Link links a detection to its ticket. When it returns nil, the link is stored
 	// durably; linking twice has no further effect. An error that is not a *failure.Error
 	// is temporary. If Link is nil, detections are not linked.
@@ -77,27 +82,48 @@ func (p *preset) compose(events []transform.Event) (webhook.Request, error) {
 	if n := leading(events, func(i int) bool { return opensNoTicket(events[i]) }); n > 0 {
 		return webhook.Request{Events: n, Nothing: true}, nil
 	}
-	r, err := p.o.System.open(events[0])
+	return p.request(events[0])
+}
+
+// request returns the request that opens a ticket.
+func (p *preset) request(e transform.Event) (webhook.Request, error) {
+	r, err := p.o.System.open(e)
 	r.Events, r.Once = 1, true
 	return r, err
 }
 
-// converse makes sure that the first event's detection has a ticket and is linked to it.
+// converse makes sure that the first event's detection has a ticket and is linked to it, and lets
+// the ticket follow the event.
 func (p *preset) converse(ctx context.Context, c *webhook.Conversation, events []transform.Event) (int, error) {
-	done := leading(events, func(i int) bool {
-		m := remembered(c.Known(i))
-		return opensNoTicket(events[i]) && !p.unlinked(m) || m.done(p.o.Link != nil)
-	})
-	if done > 0 {
-		return done, nil
+	if n := leading(events, func(i int) bool { return p.rests(events[i], remembered(c.Known(i))) }); n > 0 {
+		return n, nil
 	}
 	e, m := events[0], remembered(c.Known(0))
-	if !p.unlinked(m) {
+	if m.done(p.o.Link != nil) {
+		i := p.o.Follow.intend(e, m)
+		if i.rests() { // it is the bridge's own write, or of a status without a move
+			m.follows(e, i)
+			return 1, p.remember(ctx, c, e, m, nil)
+		}
+		if open, err := p.follow(ctx, c, e, &m, i); err != nil || !open || !e.MayOpen() {
+			return 1, err
+		}
+	}
+	if m.ID == "" {
 		if err := p.findOrOpen(ctx, c, e, &m); err != nil {
 			return 1, err
 		}
 	}
-	return 1, p.link(ctx, c, e, m.Ticket)
+	return 1, p.link(ctx, c, e, m)
+}
+
+// rests reports whether an event needs neither a request nor the memory.
+func (p *preset) rests(e transform.Event, m memory) bool {
+	if !m.done(p.o.Link != nil) {
+		return m.ID == "" && opensNoTicket(e) && !(m.Lost && e.MayOpen())
+	}
+	i := p.o.Follow.intend(e, m)
+	return i.rests() && (i.state == "" || i.state == m.State)
 }
 
 // leading counts the leading events that are done.
@@ -124,61 +150,69 @@ func ticketOf(e transform.Event) string {
 // findOrOpen puts a detection's ticket into m, and opens one if none is found, unless one may
 // have been opened that cannot be found yet.
 func (p *preset) findOrOpen(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memory) (err error) {
+	text := "ticket %s was found instead of opening another one; close it"
 	if p.o.System.searchable() {
-		m.Ticket, err = p.o.System.find(ctx, c, e)
-		if err != nil {
+		if m.Ticket, err = p.o.System.find(ctx, c, e); err != nil {
 			return err
 		}
-		if m.ID != "" {
-			p.reportTest(ctx, c, e, "ticket %s was found instead of opening another one; close it", m.Ticket)
-			return p.remember(ctx, c, e, memory{Ticket: m.Ticket})
+	}
+	if m.ID == "" {
+		text = "ticket %s was opened; close it, the bridge does not"
+		if err := p.open(ctx, c, e, m); err != nil {
+			return err
 		}
+	}
+	if e.IsTest() {
+		c.Report(ctx, fmt.Sprintf(text, c.Quote(m.ID+" "+m.URL)))
+		return nil
+	}
+	m.Attempt, m.Lost = time.Time{}, false
+	m.State, m.Recorded = transform.Text(jsonscan.At(e.Data(), "detection.status")), e.RecordedTime
+	r := p.report(e, m.Ticket)
+	r.action = transform.TicketOpened
+	return p.remember(ctx, c, e, *m, &r)
+}
+
+// open opens a ticket. It remembers the attempt first, if the ticket could be found by it.
+func (p *preset) open(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memory) error {
+	if p.o.System.searchable() {
 		if wait := p.o.SearchDelay - p.o.Now().Sub(m.Attempt); !m.Attempt.IsZero() && wait > 0 {
 			const maxWait = 5 * time.Second
 			retry := failure.Errorf(failure.Throttled, "the outcome of an earlier attempt is unknown; waiting until its ticket could be found")
 			retry.RetryAfter = min(wait, maxWait)
 			return retry
 		}
-		if err := p.remember(ctx, c, e, memory{Attempt: p.o.Now()}); err != nil {
+		if err := p.remember(ctx, c, e, memory{Attempt: p.o.Now(), followed: followed{Lost: m.Lost}}, nil); err != nil {
 			return err
 		}
 	}
-	r, err := p.compose([]transform.Event{e})
+	r, err := p.request(e)
 	if err != nil {
 		return err
 	}
 	a, err := c.Do(ctx, r)
-	if err != nil {
-		return err
+	if err == nil {
+		m.Ticket, err = p.o.System.opened(a)
 	}
-	if m.Ticket, err = p.o.System.opened(a); err != nil {
-		return err
-	}
-	p.reportTest(ctx, c, e, "ticket %s was opened; close it, the bridge does not", m.Ticket)
-	return p.remember(ctx, c, e, memory{Ticket: m.Ticket})
-}
-
-// reportTest reports the ticket of a test event, in a text with its id.
-func (p *preset) reportTest(ctx context.Context, c *webhook.Conversation, e transform.Event, text string, t Ticket) {
-	if e.IsTest() {
-		c.Report(ctx, fmt.Sprintf(text, c.Quote(t.ID+" "+t.URL)))
-	}
+	return err
 }
 
 // link links the detection to its ticket.
-func (p *preset) link(ctx context.Context, c *webhook.Conversation, e transform.Event, t Ticket) error {
+func (p *preset) link(ctx context.Context, c *webhook.Conversation, e transform.Event, m memory) error {
 	if p.o.Link == nil || e.IsTest() {
 		return nil
 	}
-	if err := p.o.Link(ctx, e, t); err != nil {
+	if err := p.o.Link(ctx, e, m.Ticket); err != nil {
 		class, wait := failure.ClassOf(err)
-		return &failure.Error{Class: class, RetryAfter: wait, Err: fmt.Errorf("ticket %s was opened, but its detection is not linked to it: %w", c.Quote(t.ID), err)}
+		return &failure.Error{Class: class, RetryAfter: wait, Err: fmt.Errorf("ticket %s was opened, but its detection is not linked to it: %w", c.Quote(m.ID), err)}
 	}
-	return p.remember(ctx, c, e, memory{Ticket: t, Linked: true})
+	m.Linked = true
+	return p.remember(ctx, c, e, m, nil)
 }
 
-// remember stores what is known of a detection, but not of a test.
-func (p *preset) remember(ctx context.Context, c *webhook.Conversation, e transform.Event, m memory) error {
+// remember stores what is known of a detection's ticket, and journals a report of it, unless that
+// is nil. Of a test, it does neither.
+func (p *preset) remember(ctx context.Context, c *webhook.Conversation, e transform.Event, m memory, r *report) error {
 	if e.IsTest() {
 		return nil
 	}
@@ -186,7 +220,15 @@ func (p *preset) remember(ctx context.Context, c *webhook.Conversation, e transf
 	if err != nil {
 		return nil // a year beyond 9999
 	}
-	return c.Remember(ctx, e, value)
+	var about []transform.Event
+	if r != nil {
+		event, err := transform.Encoder{Appliance: e.Appliance}.TicketReport(r.action, e, r.TicketReport, p.o.Now())
+		if err != nil {
+			return failure.Unsendable("report on ticket %s: %w", c.Quote(m.ID), err)
+		}
+		about = append(about, event)
+	}
+	return c.Remember(ctx, e, value, about...)
 }
 
 // memory is the value remembered for a detection, in JSON.
@@ -195,13 +237,11 @@ type memory struct {
 	Linked bool `json:"linked,omitempty"`
 	// Attempt is when the sink last tried to open a ticket; its outcome is unknown.
 	Attempt time.Time `json:"attempt,omitzero"`
+	followed
 }
 
 // done reports whether nothing is left to do for a detection.
 func (m memory) done(links bool) bool { return m.ID != "" && (m.Linked || !links) }
-
-// unlinked reports whether a detection has a ticket but is not linked to it yet.
-func (p *preset) unlinked(m memory) bool { return m.ID != "" && !m.done(p.o.Link != nil) }
 
 // remembered decodes a memory; it returns the zero value if it cannot.
 func remembered(value []byte) memory {

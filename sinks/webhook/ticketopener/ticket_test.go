@@ -27,6 +27,7 @@ type ticketSink struct {
 	memory *webhook.Memory
 	links  []string // detection and ticket
 	down   error    // returned by link
+	follow *ticketopener.Follow
 }
 
 func newTicketSink(t testing.TB, o *tool) *ticketSink {
@@ -45,7 +46,7 @@ func (o *ticketSink) link(_ context.Context, e transform.Event, t ticketopener.T
 }
 
 func (o *ticketSink) preset() *webhook.Preset {
-	return ticketopener.New(ticketopener.Options{System: o.system, Link: o.link, SearchDelay: time.Minute, Now: o.clock})
+	return ticketopener.New(ticketopener.Options{Sink: "tickets", System: o.system, Follow: o.follow, Link: o.link, SearchDelay: time.Minute, Now: o.clock})
 }
 
 // send sends events with a new sink.
@@ -66,15 +67,16 @@ func (o *ticketSink) sendContext(ctx context.Context, t testing.TB, events ...tr
 // sendUntilDelivered sends events until they are delivered, waiting as requested.
 func (o *ticketSink) sendUntilDelivered(t testing.TB, events ...transform.Event) {
 	t.Helper()
+	var err error
 	for range 100 {
-		err := o.send(t, events...)
+		err = o.send(t, events...)
 		if err == nil {
 			return
 		}
 		_, wait := presettest.Result(err)
 		o.pass(wait)
 	}
-	t.Fatal("it is never delivered")
+	t.Fatal("it is never delivered", err)
 }
 
 // version is one of a detection that has no ticket.

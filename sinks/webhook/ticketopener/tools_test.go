@@ -34,12 +34,58 @@ type tool struct {
 	auth   [2]string
 	opened func() []string // the ids of its tickets
 
+	// Of a tool whose tickets follow their detections: the moves that are configured, the status of
+	// a new ticket, another open one, and a closed one that is kept; two people; and what a person
+	// does to a ticket and sees of it.
+	states                 map[string]stateMove
+	initial, working, kept string
+	people                 [2]string
+	change                 func(id string, change func(*ticket))
+	see                    func(id string) ticket
+
 	mu     sync.Mutex
 	now    time.Time
 	faults []fault // of the next requests
 	asked  int
 	status int // of every answer, with body; 0: the tool answers itself
 	body   string
+}
+
+// ticket is a ticket as a person sees and changes it.
+type ticket struct {
+	Status, Assignee string
+	Comments         int
+	Deleted          bool
+	Archived         bool // the system refuses changes
+}
+
+// stateMove is a configured move, and the status that it leads to.
+type stateMove struct {
+	ticketopener.Move
+	Status string
+}
+
+// last returns the id of the newest ticket.
+func (o *tool) last() string {
+	all := o.opened()
+	return all[len(all)-1]
+}
+
+// look returns what a person sees of a ticket.
+func (o *tool) look(id string) string {
+	i := o.see(id)
+	if i.Deleted {
+		return "lost"
+	}
+	text := i.Status
+	if i.Assignee != "" {
+		text += ", " + i.Assignee
+	}
+	text += fmt.Sprintf(", %d comment", i.Comments)
+	if i.Comments != 1 {
+		text += "s"
+	}
+	return text
 }
 
 // answer lets every request be answered with a status and a body; 0 ends that.
@@ -121,7 +167,14 @@ func (o *tool) serve(t testing.TB, made func(url string) http.Handler) {
 const searchDelay = 20 * time.Second
 
 func startJira(t testing.TB) *tool {
-	o := &tool{name: "jira", now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), auth: [2]string{"bridge@corp.example", "token-1"}}
+	o := &tool{
+		name: "jira", now: time.Date(2026, 3, 15, 9, 0, 0, 0, time.UTC), auth: [2]string{"bridge@corp.example", "token-1"},
+		states: map[string]stateMove{
+			"closed":   {ticketopener.Move{To: "31", Fields: map[string]string{"resolution": "Done"}}, "Done"},
+			"reopened": {ticketopener.Move{To: "to do"}, "To Do"},
+		},
+		initial: "To Do", working: "In Progress", kept: "Won't Do", people: [2]string{"a-1", "a-2"},
+	}
 	o.serve(t, func(url string) http.Handler {
 		site := jira.New(jira.Options{URL: url, Email: o.auth[0], Token: o.auth[1], Project: "SEC", IndexDelay: searchDelay, Now: o.clock})
 		o.opened = func() (ids []string) {
@@ -129,6 +182,25 @@ func startJira(t testing.TB) *tool {
 				ids = append(ids, i.Key)
 			}
 			return ids
+		}
+		o.see = func(id string) ticket {
+			for _, i := range site.Issues() {
+				if i.Key == id {
+					return ticket{Status: i.Status.Name, Assignee: i.Assignee, Comments: len(i.Comments), Archived: i.Archived}
+				}
+			}
+			return ticket{Deleted: true}
+		}
+		o.change = func(id string, change func(*ticket)) {
+			t := o.see(id)
+			change(&t)
+			site.Change(id, func(i *jira.Issue) {
+				i.Status = jira.StatusNamed(t.Status)
+				i.Assignee, i.Archived = t.Assignee, t.Archived
+			})
+			if t.Deleted {
+				site.Delete(id)
+			}
 		}
 		return site
 	})
@@ -224,6 +296,14 @@ func newGeneric(t testing.TB, address, body, lookup string) ticketopener.System 
 // eachTool runs a test with each of the tools.
 func eachTool(t *testing.T, test func(t *testing.T, o *tool)) {
 	for _, start := range []func(testing.TB) *tool{startJira, startServiceNow, startOther} {
+		o := start(t)
+		t.Run(o.name, func(t *testing.T) { test(t, o) })
+	}
+}
+
+// eachFollower runs a test with each of the tools whose tickets follow their detections.
+func eachFollower(t *testing.T, test func(t *testing.T, o *tool)) {
+	for _, start := range []func(testing.TB) *tool{startJira} {
 		o := start(t)
 		t.Run(o.name, func(t *testing.T) { test(t, o) })
 	}

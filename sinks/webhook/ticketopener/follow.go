@@ -1,0 +1,287 @@
+package ticketopener
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/jsonscan"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/card"
+	"ndrbridge/transform"
+)
+
+// Follow configures how a ticket follows its detection.
+type Follow struct {
+	// Comment lists what becomes a comment: tracked fields of a detection that changed, and
+	// follow-ups by their action.
+	Comment []string
+	// States are the moves by the detection's status; reopened is that of one that was closed.
+	States map[string]Move
+	// KeepClosed are the statuses that a ticket is never moved out of.
+	KeepClosed []string
+	// People are the ticket system's accounts by those of the appliance.
+	People map[string]string
+	// OpenAgain opens another ticket for one that was deleted.
+	OpenAgain bool
+}
+
+// Move is how a ticket gets another status.
+type Move struct {
+	To     string            // a status or a transition, by its id or name
+	Fields map[string]string // that are set with it
+}
+
+// Standing is what a ticket system says of a ticket.
+type Standing struct {
+	Status   string // for people
+	Closed   bool   // the status is that of a ticket that is done
+	Assignee string // the account; empty: nobody
+	// Moved is when the status last changed; zero if unknown.
+	Moved time.Time
+	// Commented reports whether the ticket has a comment with the key that was asked for.
+	Commented bool
+}
+
+// Step is a move that the system offers for a ticket.
+type Step struct {
+	ID     string // for the system
+	Status string // that the ticket has then
+}
+
+// A follower is a System whose tickets can follow their detections. Errors for which the ticket
+// or the configuration is at fault, not the system, have the class failure.Rejected.
+type follower interface {
+	System
+	// read returns the ticket's standing. key is that of a comment to look for; empty: none. The
+	// error is errLost if the ticket does not exist.
+	read(ctx context.Context, c *webhook.Conversation, t Ticket, key string) (Standing, error)
+	// step finds the move to a status, or by a transition.
+	step(ctx context.Context, c *webhook.Conversation, t Ticket, to string) (Step, error)
+	// move makes a move.
+	move(ctx context.Context, c *webhook.Conversation, t Ticket, s Step, fields map[string]string) error
+	// assign assigns the ticket to an account.
+	assign(ctx context.Context, c *webhook.Conversation, t Ticket, account string) error
+	// comment adds a comment; text contains its key.
+	comment(ctx context.Context, c *webhook.Conversation, t Ticket, text string) error
+}
+
+// errLost means that a ticket does not exist any more, or is hidden from the account.
+var errLost = errors.New("the ticket was deleted, or the account may not see it")
+
+// followed is what the memory holds of a ticket that follows its detection.
+type followed struct {
+	// State is the detection's last status that the ticket followed.
+	State string `json:"state,omitempty"`
+	// Seen is the ticket's status after that, and Target that of a move whose outcome is unknown.
+	Seen   string `json:"seen,omitempty"`
+	Target string `json:"target,omitempty"`
+	// Assigned is the account that the ticket was last assigned to.
+	Assigned string `json:"assigned,omitempty"`
+	// Recorded is when the bridge received the last version that was followed.
+	Recorded time.Time `json:"recorded,omitzero"`
+	// Lost means that the ticket was deleted: without an ID, another one is opened.
+	Lost bool `json:"lost,omitempty"`
+}
+
+// intention is what an event asks of a ticket.
+type intention struct {
+	comment string // empty: none
+	state   string // the detection's status, if the event is a newer version
+	key     string // of the move, in Follow.States; empty: none
+	account string // to assign the ticket to; empty: nobody new
+}
+
+// rests reports whether an event leaves the ticket alone.
+func (i intention) rests() bool { return i.comment == "" && i.key == "" && i.account == "" }
+
+// intend returns what an event asks of the ticket of its detection.
+func (f *Follow) intend(e transform.Event, m memory) (i intention) {
+	if f == nil || m.Lost {
+		return i
+	}
+	own := e.CausedBy == transform.CausedByWriteback
+	changes := jsonscan.At(e.Data(), "changes")
+	if !own {
+		i.comment = f.commentOn(e, changes)
+	}
+	if e.IsFollowUp() || e.RecordedTime.Before(m.Recorded) {
+		return i
+	}
+	i.state = transform.Text(jsonscan.At(e.Data(), "detection.status"))
+	if own {
+		return i
+	}
+	if jsonscan.At(changes, "assignee") != nil {
+		i.account = f.People[transform.Text(jsonscan.At(e.Data(), "detection.assignee"))]
+	}
+	if i.state == m.State || m.State == "" {
+		return i
+	}
+	for _, key := range []string{stateReopened, i.state} {
+		if _, found := f.States[key]; found && (key != stateReopened || m.State == stateClosed) {
+			i.key = key
+			break
+		}
+	}
+	return i
+}
+
+// The keys of Follow.States that are more than a status.
+const (
+	stateClosed   = "closed"
+	stateReopened = "reopened"
+)
+
+// commentOn returns the text of a comment on an event with changes; empty: none.
+func (f *Follow) commentOn(e transform.Event, changes []byte) string {
+	c := card.Of(e)
+	if e.IsFollowUp() {
+		kind := e.Action()
+		if kind == "gone" || kind == "shown" {
+			kind = "hidden"
+		}
+		if !slices.Contains(f.Comment, kind) {
+			return ""
+		}
+		return c.Note + "\n" + e.FollowUpSummary()
+	}
+	if !slices.ContainsFunc(f.Comment, func(field string) bool { return jsonscan.At(changes, field) != nil }) {
+		return ""
+	}
+	text := c.Note
+	for _, fact := range c.Facts {
+		if slices.Contains([]string{"Changed", "Status", "Assignee"}, fact.Name) {
+			text += "\n" + fact.Name + ": " + fact.Value
+		}
+	}
+	return text
+}
+
+// follow lets the ticket follow an event. It reads the ticket first, so that nothing is done again
+// that an attempt without an answer did. open means that the ticket is lost, and another one is to
+// be opened.
+func (p *preset) follow(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memory, i intention) (open bool, err error) {
+	system, r, key := p.o.System.(follower), p.report(e, m.Ticket), commentKey(e)
+	now, err := system.read(ctx, c, m.Ticket, key)
+	if errors.Is(err, errLost) {
+		r.action, r.Reason = transform.TicketLost, errLost.Error()
+		*m = memory{Ticket: m.Ticket, Linked: m.Linked, followed: followed{Lost: true}}
+		if open = p.o.Follow.OpenAgain; open {
+			m.Ticket = Ticket{}
+		}
+		return open, p.remember(ctx, c, e, *m, &r)
+	}
+	if err == nil && i.key != "" {
+		err = p.move(ctx, c, e, m, now, i.key, &r)
+	}
+	if err == nil && i.account != "" {
+		err = p.assign(ctx, c, m, now, i.account, &r)
+	}
+	if err == nil && i.comment != "" {
+		if r.Commented = now.Commented; !now.Commented {
+			err = system.comment(ctx, c, m.Ticket, strings.TrimSpace(i.comment+"\n"+r.Reason)+"\n"+key)
+			r.Commented = err == nil
+			err = r.explain(err, "it has no comment on the event", "")
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	m.follows(e, i)
+	return false, p.remember(ctx, c, e, *m, &r)
+}
+
+// move makes the move of a key, unless the ticket is there already, is to stay, or was moved by a
+// person after the detection changed.
+func (p *preset) move(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memory, now Standing, key string, r *report) error {
+	system, to := p.o.System.(follower), p.o.Follow.States[key]
+	seen, target := m.Seen, m.Target
+	m.Seen, m.Target = now.Status, ""
+	byPerson := now.Status != seen && (!now.Moved.IsZero() && !now.Moved.Before(e.When()) || now.Moved.IsZero() && seen != "")
+	switch {
+	case target != "" && now.Status == target: // by an attempt without an answer
+		r.From, r.To = seen, target
+		return nil
+	case key == stateClosed && now.Closed, key == stateReopened && !now.Closed:
+		return nil
+	case slices.Contains(p.o.Follow.KeepClosed, now.Status):
+		r.conflict(fmt.Sprintf("it stays %s, as follow.keep_closed says", c.Quote(now.Status)))
+		return nil
+	case byPerson:
+		r.conflict(fmt.Sprintf("it was moved to %s after the detection changed, and stays there", c.Quote(now.Status)))
+		return nil
+	}
+	step, err := system.step(ctx, c, m.Ticket, to.To)
+	if err == nil && step.Status != now.Status {
+		m.Target = step.Status
+		if err := p.remember(ctx, c, e, *m, nil); err != nil {
+			return err
+		}
+		if err = system.move(ctx, c, m.Ticket, step, to.Fields); err == nil {
+			m.Seen, r.From, r.To = step.Status, now.Status, step.Status
+		}
+	}
+	m.Target = ""
+	return r.explain(err, "it is not moved", "; check follow.states")
+}
+
+// assign assigns the ticket, unless a person assigned it to somebody.
+func (p *preset) assign(ctx context.Context, c *webhook.Conversation, m *memory, now Standing, account string, r *report) error {
+	if now.Assignee == account || now.Assignee != "" && now.Assignee != m.Assigned {
+		return nil
+	}
+	err := p.o.System.(follower).assign(ctx, c, m.Ticket, account)
+	if err == nil {
+		m.Assigned, r.Assignee = account, account
+	}
+	return r.explain(err, "it is not assigned", "; check follow.people")
+}
+
+// follows records that the ticket followed an event.
+func (m *memory) follows(e transform.Event, i intention) {
+	if i.state != "" {
+		m.State, m.Recorded = i.state, e.RecordedTime
+	}
+}
+
+// commentKey is the line of a comment by which it is found again.
+func commentKey(e transform.Event) string {
+	return "ndrbridge event " + e.Appliance + "/" + e.ID
+}
+
+// report is what is reported of a ticket.
+type report struct {
+	transform.TicketReport
+	action string
+}
+
+func (p *preset) report(e transform.Event, t Ticket) report {
+	r := report{action: transform.TicketUpdated}
+	r.Sink, r.TicketID, r.URL = p.o.Sink, t.ID, t.URL
+	r.DetectionID, _ = strconv.ParseInt(e.Subject, 10, 64) // of a detection
+	return r
+}
+
+// conflict adds a reason why the ticket differs from the detection.
+func (r *report) conflict(reason string) {
+	if r.action = transform.TicketConflict; r.Reason != "" {
+		reason = r.Reason + "; " + reason
+	}
+	r.Reason = reason
+}
+
+// explain takes an error that the ticket or the configuration is the reason for as a conflict.
+// It returns any other.
+func (r *report) explain(err error, what, advice string) error {
+	if class, _ := failure.ClassOf(err); err == nil || class != failure.Rejected {
+		return err
+	}
+	r.conflict(what + ": " + err.Error() + advice)
+	return nil
+}
