@@ -20,9 +20,9 @@ const (
 )
 
 // TicketOpener opens a ticket for each detection that matches the sink's match and has no
-// ticket yet, and links the detection to it. Later versions of the detection do not change
-// the ticket. The account in auth needs only the permissions to search and to create. The
-// webhook's url is https://example.atlassian.net, https://example.service-now.com, or the
+// ticket yet, and links the detection to it. Later versions of the detection change the ticket
+// only with [TicketOpener.Follow]. The account in auth needs the permissions to search and to
+// create, and to comment, move and assign what follows. The webhook's url is https://example.atlassian.net, https://example.service-now.com, or the
 // URL that the rendered template is posted to.
 //
 //	sinks:
@@ -64,6 +64,8 @@ type TicketOpener struct {
 	// Lookup finds the ticket of a detection; generic only. Without it, a crash at the
 	// wrong moment may open a second ticket.
 	Lookup *TicketLookup `yaml:"lookup" with:"system=generic"`
+	// Follow lets a ticket follow its detection; jira only.
+	Follow *TicketFollow `yaml:"follow" with:"system=jira"`
 }
 
 // TicketLookup configures the request that asks a generic ticket system for the ticket of
@@ -159,6 +161,7 @@ func (c checks) ticketOpener(path string, s Sink) {
 		c.wrong(at+".link", "is true (the default), but tickets.enabled is false, so nothing can be written to appliances; set tickets.enabled to true, or link to false")
 	}
 	c.openerConflicts(path, w)
+	c.ticketFollow(at+".follow", t.Follow)
 	if s.Mode != "structured" {
 		c.wrong(parent(path)+".mode", "%q is not supported with ticket, which uses the system's own protocol; leave it out", s.Mode)
 	}

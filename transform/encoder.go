@@ -20,6 +20,7 @@ func Types() []string {
 		TypePrefix + "audit.gap", TypePrefix + "appliance.unreachable", TypePrefix + "appliance.reachable", TypePrefix + "heartbeat",
 		TypePrefix + "sink.skipped", TypePrefix + "sink.halted", TypePrefix + "sink.resumed", TypePrefix + "sink.test",
 		TypePrefix + "ticket.applied", TypePrefix + "ticket.rejected",
+		TypePrefix + "ticket.opened", TypePrefix + "ticket.updated", TypePrefix + "ticket.conflict", TypePrefix + "ticket.lost",
 		TypePrefix + "rule.created", TypePrefix + "rule.updated", TypePrefix + "rule.expired", TypePrefix + "rule.removed",
 		TypePrefix + "blindspot.opened", TypePrefix + "blindspot.closed",
 	}

@@ -198,7 +198,7 @@ func (c Encoder) ticket(kind string, t Ticket, done time.Time) (Event, error) {
 // ownSeverities are the severities of the bridge's own events; the others are low.
 var ownSeverities = map[string]Severity{
 	"appliance.unreachable": SeverityHigh, "audit.gap": SeverityHigh, "sink.halted": SeverityHigh, "sink.skipped": SeverityHigh,
-	"blindspot.opened": SeverityHigh, "rule.created": SeverityMedium, "rule.updated": SeverityMedium, "ticket.rejected": SeverityMedium,
+	"blindspot.opened": SeverityHigh, "rule.created": SeverityMedium, "rule.updated": SeverityMedium, "ticket.rejected": SeverityMedium, "ticket.conflict": SeverityMedium, "ticket.lost": SeverityMedium,
 }
 
 // ownSeverity returns the severity of one of the bridge's own events, by its type without the

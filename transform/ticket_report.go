@@ -1,8 +1,6 @@
 package transform
 
-import (
-	"time"
-)
+import "time"
 
 // TicketReport is what a sink did with a detection's ticket, or learned of it.
 type TicketReport struct {
@@ -11,7 +9,7 @@ type TicketReport struct {
 	URL      string `json:"url,omitempty"` // of its page
 	// DetectionID is the detection's id, and Event that of the event that the report is about.
 	DetectionID int64  `json:"detection_id"`
-	Event       string `json:"event,omitempty"`
+	Event       string `json:"event"`
 	// From and To are the ticket's status before and after a move.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
@@ -33,8 +31,7 @@ const (
 
 // TicketReport returns the event ticket.opened, ticket.updated, ticket.conflict or ticket.lost by
 // its action. Its id is derived from the sink and the event that it is about.
-func (c Encoder) TicketReport(action string, about Event, r TicketReport, recorded time.Time) (Event, error) {
+func (c Encoder) TicketReport(action string, r TicketReport, recorded time.Time) (Event, error) {
 	kind := "ticket." + action
-	r.Event = about.ID
-	return c.own(kind, kind+"-"+r.Sink+"-"+about.ID, recorded, "ticket", r)
+	return c.own(kind, kind+"-"+r.Sink+"-"+r.Event, recorded, "ticket", r)
 }

@@ -84,11 +84,20 @@ func everyKind(config *configs.Config) (all []fixture.Spec) {
 		}
 		add(true, "appliance.unreachable", "appliance.reachable")
 		add(config.Tickets.Enabled, "ticket.applied", "ticket.rejected")
+		add(opensTickets(config, func(configs.TicketOpener) bool { return true }), "ticket.opened")
+		add(opensTickets(config, func(t configs.TicketOpener) bool { return t.Follow != nil }), "ticket.updated", "ticket.conflict", "ticket.lost")
 	}
 	add(true, "sink.halted", "sink.resumed")
 	add(config.Events.Heartbeat > 0, "heartbeat")
 	add(slices.ContainsFunc(config.Sinks, func(s configs.Sink) bool { return s.Lag.Policy == configs.LagSkip }), "sink.skipped")
 	return all
+}
+
+// opensTickets reports whether a sink opens tickets in a way.
+func opensTickets(config *configs.Config, in func(configs.TicketOpener) bool) bool {
+	return slices.ContainsFunc(config.Sinks, func(s configs.Sink) bool {
+		return s.Webhook != nil && s.Webhook.Ticket != nil && in(*s.Webhook.Ticket)
+	})
 }
 
 // checkNATSIntake tries an intake by means of a sink on the same servers that does not

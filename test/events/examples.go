@@ -155,7 +155,7 @@ func (m *maker) own() {
 	event, err = m.appliance.TicketRejected(command, recorded)
 	m.add("rejected", event, err)
 
-	for _, kind := range []string{"rule.created", "rule.updated", "rule.expired", "rule.removed", "blindspot.opened", "blindspot.closed"} {
+	for _, kind := range []string{"rule.created", "rule.updated", "rule.expired", "rule.removed", "blindspot.opened", "blindspot.closed", "ticket.opened", "ticket.updated", "ticket.conflict", "ticket.lost"} {
 		event, err = fixture.Event(fixture.Spec{Name: kind, Appliance: "hq"})
 		m.add(kind, event, err)
 	}

@@ -376,6 +376,15 @@ func (c *collector) own() {
 	add("ticket.rejected message")(bridge.MessageRefused(transform.RefusedMessage{
 		Message: "stream TICKETS, message 42", Reason: `status: "done" is none of new, in_progress, closed, acknowledged`, Sent: since,
 	}, recorded))
+	report := transform.TicketReport{Sink: "tickets", TicketID: "SEC-1", URL: "https://tickets.example/SEC-1", DetectionID: 25769804127, Event: "25769804127-1773480412000"}
+	add("ticket.opened")(hq.TicketReport(transform.TicketOpened, report, recorded))
+	moved := report
+	moved.From, moved.To, moved.Assignee, moved.Commented = "To Do", "Done", "a-1", true
+	add("ticket.updated")(hq.TicketReport(transform.TicketUpdated, moved, recorded))
+	report.Reason = "it is not moved: the issue has no transition \"31\" now"
+	add("ticket.conflict")(hq.TicketReport(transform.TicketConflict, report, recorded))
+	report.Reason = "the ticket was deleted, or the account may not see it"
+	add("ticket.lost")(hq.TicketReport(transform.TicketLost, report, recorded))
 	add("sink.skipped")(bridge.SinkSkipped(transform.Skipped{
 		Sink: "chat", First: 1201, Last: 1544, Events: 344, Bytes: 761203,
 		Oldest: recorded.Add(-8 * time.Hour), Newest: recorded.Add(-6 * time.Hour), Reason: "older than lag.max_age (6h0m0s)",

@@ -92,7 +92,7 @@ func webhookTemplate(w configs.Webhook) (*render.Template, error) {
 func openPreset(s configs.Sink, link Link) (*webhook.Preset, error) {
 	w := *s.Webhook
 	if w.Ticket != nil {
-		return ticketPreset(w, link)
+		return ticketPreset(s.Name, w, link)
 	}
 	key, err := w.Key.Read()
 	if err != nil {
@@ -111,8 +111,8 @@ func openPreset(s configs.Sink, link Link) (*webhook.Preset, error) {
 // Link links a detection with the ticket that a sink opened for it, as ticketopener.Options.Link.
 type Link = func(context.Context, transform.Event, ticketopener.Ticket) error
 
-// ticketPreset returns the preset that opens tickets.
-func ticketPreset(w configs.Webhook, link Link) (*webhook.Preset, error) {
+// ticketPreset returns the preset of a sink that opens tickets.
+func ticketPreset(sink string, w configs.Webhook, link Link) (*webhook.Preset, error) {
 	system, err := w.TicketSystem()
 	if err != nil {
 		return nil, fmt.Errorf("ticket: %w", err)
@@ -121,6 +121,6 @@ func ticketPreset(w configs.Webhook, link Link) (*webhook.Preset, error) {
 		link = nil
 	}
 	return ticketopener.New(ticketopener.Options{
-		System: system, Link: link, SearchDelay: time.Duration(w.Ticket.SearchDelay), Now: time.Now,
+		Sink: sink, System: system, Follow: w.Ticket.Following(), Link: link, SearchDelay: time.Duration(w.Ticket.SearchDelay), Now: time.Now,
 	}), nil
 }

@@ -106,7 +106,7 @@ func (c *Card) own(e transform.Event) {
 		return string(t)
 	}
 	c.Note = "ndrbridge at " + e.Appliance
-	facts := []Fact{{"Ticket", "ticket_id"}, {"Status", "status"}, {"Resolution", "resolution"}, {"Assignee", "assignee"}, {"Reason", "reason"}, {"Error", "error"}}
+	facts := []Fact{{"Ticket", "ticket_id"}, {"Status", "status"}, {"Resolution", "resolution"}, {"Assignee", "assignee"}, {"From", "from"}, {"To", "to"}, {"Reason", "reason"}, {"Error", "error"}}
 	c.Level, _ = e.Severity()
 	advice := ""
 	switch kind := kindOf(e); kind {
@@ -141,6 +141,14 @@ func (c *Card) own(e transform.Event) {
 		c.Title = "A ticket change was not written to " + e.Appliance
 	case "ticket.applied":
 		c.Title = "A ticket change was written to " + e.Appliance
+	case "ticket.opened":
+		c.Title = "Ticket " + field("ticket_id") + " was opened"
+	case "ticket.updated":
+		c.Title = "Ticket " + field("ticket_id") + " follows its detection"
+	case "ticket.conflict":
+		c.Title = "Ticket " + field("ticket_id") + " differs from its detection"
+	case "ticket.lost":
+		c.Title = "Ticket " + field("ticket_id") + " is lost"
 	case "rule.created", "rule.updated", "rule.expired", "rule.removed":
 		c.rule(kind, fields, data["changes"])
 		facts = []Fact{{"Description", "description"}, {"Author", "author"}}

@@ -263,7 +263,7 @@ type report struct {
 
 func (p *preset) report(e transform.Event, t Ticket) report {
 	r := report{action: transform.TicketUpdated}
-	r.Sink, r.TicketID, r.URL = p.o.Sink, t.ID, t.URL
+	r.Sink, r.TicketID, r.URL, r.Event = p.o.Sink, t.ID, t.URL, e.ID
 	r.DetectionID, _ = strconv.ParseInt(e.Subject, 10, 64) // of a detection
 	return r
 }

@@ -222,7 +222,7 @@ func (p *preset) remember(ctx context.Context, c *webhook.Conversation, e transf
 	}
 	var about []transform.Event
 	if r != nil {
-		event, err := transform.Encoder{Appliance: e.Appliance}.TicketReport(r.action, e, r.TicketReport, p.o.Now())
+		event, err := transform.Encoder{Appliance: e.Appliance}.TicketReport(r.action, r.TicketReport, p.o.Now())
 		if err != nil {
 			return failure.Unsendable("report on ticket %s: %w", c.Quote(m.ID), err)
 		}

@@ -1,0 +1,85 @@
+package configs
+
+import (
+	"maps"
+	"slices"
+
+	"ndrbridge/sinks/webhook/ticketopener"
+)
+
+// TicketFollow configures how a ticket follows its detection. A change becomes at most one
+// comment. A person's later move of the ticket is kept, and reported as ticket.conflict.
+//
+//	ticket:
+//	  system: jira
+//	  project: SEC
+//	  follow:
+//	    comment: [status, assignee, risk_score, noted, hidden]
+//	    states: {closed: {to: Done, fields: {resolution: Done}}, reopened: {to: To Do}}
+//	    people: {ana: 5b10ac8d82e05b22cc7d4ef5}
+type TicketFollow struct {
+	// Comment lists what becomes a comment: fields of a detection that change, the note of a
+	// person (noted), the end and return of its visibility (hidden), and evidence.
+	Comment []string `yaml:"comment" oneof:"status,resolution,assignee,risk_score,participants,title,categories,noted,hidden,evidence"`
+	// States are the moves of the ticket by the detection's status; reopened is that of one
+	// that was closed, and takes precedence.
+	States TicketMoves `yaml:"states"`
+	// KeepClosed are statuses that the ticket is never moved out of.
+	KeepClosed []string `yaml:"keep_closed"`
+	// People are the ticket system's accounts by those of the appliance. An assignee without
+	// one is not assigned.
+	People map[string]string `yaml:"people"`
+	// OpenAgain opens another ticket for one that was deleted.
+	OpenAgain bool `yaml:"open_again"`
+}
+
+// TicketMoves are the moves of a ticket by the detection's status.
+type TicketMoves struct {
+	InProgress   TicketMove `yaml:"in_progress"`
+	Acknowledged TicketMove `yaml:"acknowledged"`
+	Closed       TicketMove `yaml:"closed"`
+	Reopened     TicketMove `yaml:"reopened"`
+}
+
+// TicketMove is how a ticket gets another status.
+type TicketMove struct {
+	// To is a status, or a transition by its id or name. Absent: the ticket is not moved.
+	To string `yaml:"to"`
+	// Fields are set with the move, by their names.
+	Fields map[string]string `yaml:"fields"`
+}
+
+// Following returns how tickets follow; nil if they do not.
+func (t TicketOpener) Following() *ticketopener.Follow {
+	f := t.Follow
+	if f == nil {
+		return nil
+	}
+	states := map[string]ticketopener.Move{}
+	for status, m := range f.States.all() {
+		if m.To != "" {
+			states[status] = ticketopener.Move{To: m.To, Fields: m.Fields}
+		}
+	}
+	return &ticketopener.Follow{Comment: f.Comment, States: states, KeepClosed: f.KeepClosed, People: f.People, OpenAgain: f.OpenAgain}
+}
+
+func (m TicketMoves) all() map[string]TicketMove {
+	return map[string]TicketMove{"in_progress": m.InProgress, "acknowledged": m.Acknowledged, "closed": m.Closed, "reopened": m.Reopened}
+}
+
+// ticketFollow checks the follow block of tickets at a path.
+func (c checks) ticketFollow(path string, f *TicketFollow) {
+	if f == nil {
+		return
+	}
+	states := f.States.all()
+	for _, status := range slices.Sorted(maps.Keys(states)) {
+		if m := states[status]; m.To == "" && len(m.Fields) > 0 {
+			c.missing(join(path+".states", status) + ".to")
+		}
+	}
+	if f.States.Reopened.To != "" && f.States.Closed.To == "" {
+		c.wrong(path+".states.reopened", "is set without closed: no ticket would be closed that could be reopened; set both")
+	}
+}
