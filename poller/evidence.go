@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -29,6 +30,16 @@ const (
 	maxEvidenceSize      = 256 << 10 // of an event, in bytes
 	maxRelatedEvidence   = 20
 )
+
+// evidenceSkips are the reasons why detections get no evidence, by the names under which they are
+// counted.
+var evidenceSkips = map[string]string{
+	"gone":      "the appliance no longer shows it",
+	"forgotten": "it is forgotten",
+	"unnamed":   "none of its participants has an address or a host name",
+	"untimed":   "its version has no time",
+	"trimmed":   "events left the journal before they were read", // events, of which some may be detections
+}
 
 // EvidenceStore is the part of the state that Evidence uses.
 type EvidenceStore interface {
@@ -218,6 +229,7 @@ func (e *Evidence) readJournal(ctx context.Context) error {
 		}
 		if missed := records[0].Seq - e.position.Seq - 1; missed > 0 {
 			e.o.Log.Warn("events left the journal before their detections could get evidence", "events", missed)
+			e.skipped("trimmed", int(missed))
 		}
 		found := make(map[int64]evidenceState)
 		var keys []string
@@ -231,9 +243,14 @@ func (e *Evidence) readJournal(ctx context.Context) error {
 			if err != nil {
 				e.o.Log.Debug("evidence.match fails for a version, which is selected", "error", err)
 			}
-			if s, ok := e.windowOf(r.Event.Data()); ok && matches {
+			if !matches {
+				continue
+			}
+			if s, ok := e.windowOf(r.Event.Data()); ok {
 				found[id] = s
 				keys = append(keys, strconv.FormatInt(id, 10))
+			} else {
+				e.skip(id, "untimed")
 			}
 		}
 		values, err := e.store.Recall(ctx, e.source, keys)
@@ -295,7 +312,7 @@ type evidence struct {
 	Until     int64             `json:"until"`
 	Total     *int64            `json:"total,omitempty"` // that the record store reports
 	Truncated bool              `json:"truncated"`
-	Dropped   int               `json:"dropped,omitzero"` // that were outside the window, or of other addresses
+	Dropped   int               `json:"dropped,omitzero"` // that were outside the window, or of others
 	Records   []json.RawMessage `json:"records"`
 }
 
@@ -307,9 +324,19 @@ type relatedDetection struct {
 	RiskScore json.RawMessage `json:"risk_score,omitempty"`
 }
 
+// skip reports that a detection gets no evidence, for one of evidenceSkips.
+func (e *Evidence) skip(id int64, reason string) {
+	e.o.Log.Info("a detection gets no evidence", "detection", id, "because", evidenceSkips[reason])
+	e.skipped(reason, 1)
+}
+
+func (e *Evidence) skipped(reason string, n int) {
+	e.metrics.skipped.WithLabelValues(e.source.Appliance, e.source.Stream, reason).Add(float64(n))
+}
+
 // gather commits the evidence of a detection.
 func (e *Evidence) gather(ctx context.Context, id int64, s evidenceState, now int64) error {
-	event, err := e.evidence(ctx, id, s)
+	event, skipped, err := e.evidence(ctx, id, s)
 	var c checkpoint.Commit
 	key := strconv.FormatInt(id, 10)
 	if err != nil {
@@ -329,46 +356,42 @@ func (e *Evidence) gather(ctx context.Context, id int64, s evidenceState, now in
 	if err := e.commit(ctx, e.position, c); err != nil {
 		return err
 	}
+	if skipped != "" {
+		e.skip(id, skipped)
+	}
 	delete(e.waiting, id)
 	e.done = append(e.done, now)
 	return nil
 }
 
-// evidence returns the event of a detection, or nil if it is no longer shown, or has no
-// participants with addresses.
-func (e *Evidence) evidence(ctx context.Context, id int64, s evidenceState) (*transform.Event, error) {
+// evidence returns the event of a detection, or for which of evidenceSkips there is none.
+func (e *Evidence) evidence(ctx context.Context, id int64, s evidenceState) (event *transform.Event, skipped string, err error) {
 	defer e.page.Release()
 	defer e.object.Release()
-	skip := func(why string) (*transform.Event, error) {
-		e.o.Log.Info("a detection gets no evidence", "detection", id, "because", why)
-		return nil, nil
-	}
-	err := e.client.Detection(ctx, id, &e.object)
+	err = e.client.Detection(ctx, id, &e.object)
 	if failed, ok := errors.AsType[*appliance.Error](err); ok && failed.Status == 404 {
-		return skip("the appliance no longer shows it")
+		return nil, "gone", nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	values, err := e.store.Recall(ctx, e.detections, []string{strconv.FormatInt(id, 10)})
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("recall detection %d: %w", id, err)
+		return nil, "", fmt.Errorf("recall detection %d: %w", id, err)
 	case values[0] == nil:
-		return skip("it is forgotten")
+		return nil, "forgotten", nil
 	}
 	last, err := parseKnown(values[0])
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	addresses := make(map[netip.Addr]bool)
-	for participant := range jsonscan.Elements(jsonscan.At(e.object.Objects[0].Raw, "participants")) {
-		if a, ok := addressOf(jsonscan.At(participant, "object_value")); ok && len(addresses) < maxEvidenceAddresses {
-			addresses[a] = true
-		}
+	of, err := e.namesOf(ctx, id, e.object.Objects[0].Raw)
+	if err != nil {
+		return nil, "", err
 	}
-	if len(addresses) == 0 {
-		return skip("its participants have no addresses")
+	if len(of.addresses)+len(of.hosts) == 0 {
+		return nil, "unnamed", nil
 	}
 	f := transform.FollowUp{
 		Kind: "evidence", Key: strconv.FormatInt(s.ModTime, 10), Name: "evidence",
@@ -378,25 +401,80 @@ func (e *Evidence) evidence(ctx context.Context, id int64, s evidenceState) (*tr
 	if e.o.Related {
 		related, err := e.related(ctx, id, s)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if related != nil {
 			f.Related = related
 			capacity -= len(encodePosition(related))
 		}
 	}
-	found, err := e.search(ctx, s, addresses, capacity)
+	found, err := e.search(ctx, s, of, capacity)
 	if err != nil {
-		return nil, err
+		return nil, "", err
+	}
+	if found.Dropped > 0 {
+		e.o.Log.Warn("the record store returned records that were not asked for, which are dropped", "detection", id, "records", found.Dropped)
 	}
 	f.Value, f.At = found, e.page.Date
-	event, err := e.events.FollowUp(f)
-	return &event, err
+	made, err := e.events.FollowUp(f)
+	return &made, "", err
 }
 
-// search searches for the records of addresses in the window of s. Each record is checked: the
-// record store may ignore a filter. All of them have at most capacity bytes.
-func (e *Evidence) search(ctx context.Context, s evidenceState, addresses map[netip.Addr]bool, capacity int) (found evidence, err error) {
+// names are how records name the participants of a detection.
+type names struct {
+	addresses map[netip.Addr]bool
+	hosts     map[string]bool // in lower case; empty if there are addresses
+}
+
+// namesOf returns the names of the participants. A device without an address has those that the
+// appliance knows of it now.
+func (e *Evidence) namesOf(ctx context.Context, id int64, detection []byte) (names, error) {
+	of := names{addresses: make(map[netip.Addr]bool), hosts: make(map[string]bool)}
+	add := func(value []byte) (added bool) {
+		for a := range addressesIn(value) {
+			if len(of.addresses) < maxEvidenceAddresses {
+				of.addresses[a], added = true, true
+			}
+		}
+		return added
+	}
+	var devices []int64
+	for participant := range jsonscan.Elements(jsonscan.At(detection, "participants")) {
+		if add(jsonscan.At(participant, "object_value")) {
+			continue
+		}
+		host := strings.ToLower(transform.Text(jsonscan.At(participant, "hostname")))
+		if host != "" && len(host) <= maxName && len(of.hosts) < maxEvidenceAddresses {
+			of.hosts[host] = true
+		}
+		device, err := jsonscan.Integer(jsonscan.At(participant, "object_id"))
+		if err == nil && transform.Text(jsonscan.At(participant, "object_type")) == "device" && len(devices) < maxEvidenceAddresses {
+			devices = append(devices, device)
+		}
+	}
+	if len(devices) > 0 {
+		var page appliance.Page
+		defer page.Release()
+		err := e.client.SearchDevices(ctx, devices, &page)
+		if failed, ok := errors.AsType[*appliance.Error](err); ok && (isRefusal(failed) || errors.Is(err, appliance.ErrTooLarge)) {
+			e.o.Log.Warn("the addresses of devices cannot be read; the evidence is searched without them", "detection", id, "error", err)
+		} else if err != nil {
+			return of, err
+		}
+		for _, device := range page.Objects {
+			add(jsonscan.At(device.Raw, "ipaddr4"))
+			add(jsonscan.At(device.Raw, "ipaddr6"))
+		}
+	}
+	if len(of.addresses) > 0 {
+		clear(of.hosts) // to search for a host name takes long
+	}
+	return of, nil
+}
+
+// search searches for the records with one of the names in the window of s. Each record is checked:
+// the record store may ignore a filter. All of them have at most capacity bytes.
+func (e *Evidence) search(ctx context.Context, s evidenceState, of names, capacity int) (found evidence, err error) {
 	type rule struct {
 		Field    string `json:"field,omitempty"`
 		Operator string `json:"operator"`
@@ -404,8 +482,11 @@ func (e *Evidence) search(ctx context.Context, s evidenceState, addresses map[ne
 		Rules    []rule `json:"rules,omitempty"`
 	}
 	any := rule{Operator: "or"}
-	for address := range addresses {
+	for address := range of.addresses {
 		any.Rules = append(any.Rules, rule{Field: ".ipaddr", Operator: "=", Operand: address.String()})
+	}
+	for host := range of.hosts {
+		any.Rules = append(any.Rules, rule{Field: ".any", Operator: "=", Operand: host})
 	}
 	slices.SortFunc(any.Rules, func(a, b rule) int { return cmp.Compare(a.Operand.(string), b.Operand.(string)) })
 	r := appliance.RecordSearch{From: s.From, Until: s.Until, Types: e.o.Types, Filter: encodePosition(any), Limit: e.o.MaxRecords}
@@ -429,7 +510,7 @@ func (e *Evidence) search(ctx context.Context, s evidenceState, addresses map[ne
 	for _, o := range e.page.Objects {
 		at := transform.ParseRecord(o.Raw, o.Repaired).Time
 		switch {
-		case at < s.From || at > s.Until || !hasAddress(o.Raw, addresses):
+		case at < s.From || at > s.Until || !of.in(o.Raw):
 			found.Dropped++
 		case len(o.Raw)+1 > capacity:
 			found.Truncated = true
@@ -468,22 +549,27 @@ func (e *Evidence) related(ctx context.Context, id int64, s evidenceState) ([]re
 	return all, nil
 }
 
-// hasAddress reports whether a field of a record for an address has one of addresses: a field whose
-// name ends in addr, or whose value has a type that begins with ipaddr.
-func hasAddress(record []byte, addresses map[netip.Addr]bool) bool {
+// in reports whether a record has one of the names: an address in a field whose name ends in addr, or
+// whose value has a type that begins with ipaddr; a host name in any field.
+func (n names) in(record []byte) bool {
 	for name, value := range jsonscan.Members(jsonscan.At(record, "_source")) {
-		kind := transform.Text(jsonscan.At(value, "type"))
-		if !strings.HasSuffix(strings.ToLower(string(name)), "addr") && !strings.HasPrefix(kind, "ipaddr") {
-			continue
-		}
+		isAddress := strings.HasSuffix(strings.ToLower(string(name)), "addr") ||
+			strings.HasPrefix(transform.Text(jsonscan.At(value, "type")), "ipaddr")
 		if len(value) > 0 && value[0] == '{' {
 			value = jsonscan.At(value, "value")
 		}
-		if a, ok := addressOf(value); ok && addresses[a] {
-			return true
+		if isAddress {
+			for a := range addressesIn(value) {
+				if n.addresses[a] {
+					return true
+				}
+			}
 		}
-		for element := range jsonscan.Elements(value) {
-			if a, ok := addressOf(element); ok && addresses[a] {
+		if len(n.hosts) == 0 {
+			continue
+		}
+		for text := range textsIn(value) {
+			if n.hosts[strings.ToLower(text)] {
 				return true
 			}
 		}
@@ -491,8 +577,28 @@ func hasAddress(record []byte, addresses map[netip.Addr]bool) bool {
 	return false
 }
 
-// addressOf returns the address in a JSON value.
-func addressOf(value []byte) (netip.Addr, bool) {
-	a, err := netip.ParseAddr(transform.Text(value))
-	return a.Unmap().WithZone(""), err == nil
+// textsIn yields the text in a JSON value, or those in an array.
+func textsIn(value []byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if len(value) > 0 && value[0] != '[' {
+			yield(transform.Text(value))
+			return
+		}
+		for element := range jsonscan.Elements(value) {
+			if !yield(transform.Text(element)) {
+				return
+			}
+		}
+	}
+}
+
+// addressesIn yields the addresses in a JSON value.
+func addressesIn(value []byte) iter.Seq[netip.Addr] {
+	return func(yield func(netip.Addr) bool) {
+		for text := range textsIn(value) {
+			if a, err := netip.ParseAddr(text); err == nil && !yield(a.Unmap().WithZone("")) {
+				return
+			}
+		}
+	}
 }

@@ -5,12 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/assert"
@@ -274,4 +278,244 @@ func TestARecordStoreThatFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// described lets a Poller poll the evidence some times, and returns its status and log.
+func (w *evidenceWorld) described(polls int) (poller.Status, string) {
+	log := new(strings.Builder)
+	w.o.Log = slog.New(slog.NewTextHandler(log, nil))
+	w.reopen()
+	ctx, end := context.WithCancel(context.Background())
+	p := poller.New(&several{optionalSource: w.evidence, left: polls, end: end}, poller.Options{
+		Interval: time.Millisecond, RetryInitial: time.Millisecond, RetryMax: time.Millisecond, AuthRetry: time.Millisecond, Optional: true,
+		Log: w.o.Log, Metrics: w.o.Metrics,
+	})
+	p.Run(ctx)
+	return p.Status(), log.String()
+}
+
+// several is a source that ends its Poller after some polls.
+type several struct {
+	optionalSource
+	left int
+	end  context.CancelFunc
+}
+
+func (s *several) Poll(ctx context.Context) (poller.Next, error) {
+	if s.left--; s.left < 0 {
+		s.end()
+		return poller.Idle, nil
+	}
+	return s.optionalSource.Poll(ctx)
+}
+
+// dead returns the dead letters of the evidence.
+func (w *evidenceWorld) dead() []checkpoint.DeadLetter {
+	dead, err := w.store.Dead(context.Background(), checkpoint.SourceOwner(w.evidence.Source()), "", 10)
+	require.NoError(w, err)
+	return dead
+}
+
+func TestWhatTheOperatorSeesOfARecordStoreThatMisbehaves(t *testing.T) {
+	answer := func(status int, body string) http.HandlerFunc {
+		return func(rw http.ResponseWriter, _ *http.Request) {
+			rw.WriteHeader(status)
+			io.WriteString(rw, body)
+		}
+	}
+	// The search that shows whether the others are to blame has no filter.
+	filtered := func(h http.HandlerFunc) http.HandlerFunc {
+		return func(rw http.ResponseWriter, r *http.Request) {
+			if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), ".ipaddr") {
+				h(rw, r)
+				return
+			}
+			answer(200, `{"total":0,"records":[]}`)(rw, r)
+		}
+	}
+	const record = `{"_id":"a","_source":{"timestamp":1,"clientAddr":"192.0.2.1"}}`
+	endless := func(rw http.ResponseWriter, r *http.Request) {
+		io.WriteString(rw, `{"records":[`+record)
+		for r.Context().Err() == nil {
+			if _, err := io.WriteString(rw, ","+strings.Repeat(" ", 60<<10)+record); err != nil {
+				return
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		search    http.HandlerFunc
+		timeout   time.Duration // of requests; 0: the default
+		fails     bool          // the stream does, and nothing is given up
+		dead      string        // what the dead letter says; "": there is none
+		truncated bool
+		log       string
+	}{
+		"it hangs": {search: func(_ http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		}, timeout: 100 * time.Millisecond, fails: true, log: "poll failed; retrying"},
+		"it fails":                    {search: answer(503, "busy"), fails: true, log: "answered 503"},
+		"it refuses every search":     {search: answer(422, `{"detail":"no"}`), fails: true, log: "answered 422"},
+		"it refuses a filter":         {search: filtered(answer(422, `{"detail":"no such field"}`)), dead: "no such field", log: "becomes a dead letter"},
+		"it fails at a filter":        {search: filtered(answer(500, "oops")), dead: "answered 500", log: "becomes a dead letter"},
+		"its answer has no end":       {search: filtered(endless), dead: "larger than allowed", log: "becomes a dead letter"},
+		"it ignores the limit":        {search: filtered(answer(200, `{"records":[`+strings.Repeat(record+",", 200)+record+`]}`)), dead: "more than the 100 objects requested", log: "becomes a dead letter"},
+		"it always has one more page": {search: answer(200, `{"total":1000,"cursor":"next","records":[`+record+`]}`), truncated: true, log: "returned records that were not asked for"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newEvidenceWorld(t)
+			w.attack(attacked, "a")
+			w.read()
+			w.pass(time.Hour)
+			var searches atomic.Int64
+			refused := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if !strings.HasSuffix(r.URL.Path, "/records/search") {
+					w.standin.ServeHTTP(rw, r)
+					return
+				}
+				searches.Add(1)
+				rw.Header().Set("Date", w.time().UTC().Format(http.TimeFormat))
+				c.search(rw, r)
+			})
+			w.serve(refused)
+			whole := w.client
+			w.client = require.Value(appliance.New(appliance.Options{
+				URL: w.options.URL, Key: func() (string, error) { return standin.DefaultAPIKey, nil }, Now: w.time,
+				Timeout: c.timeout, MaxAnswer: 1 << 20,
+			}))(t)
+			t.Cleanup(w.client.Close)
+			status, log := w.described(8)
+			assert.Equal(t, status.Failures > 0, c.fails, status)
+			assert.False(t, status.Off, status)
+			assert.Contains(t, log, c.log)
+			dead := w.dead()
+			require.Equal(t, len(dead) == 1, c.dead != "", dead)
+			if c.dead != "" {
+				assert.Contains(t, dead[0].Reason, c.dead)
+				assert.Equal(t, dead[0].Key, fmt.Sprint(attacked, "-evidence"))
+			}
+			found := w.found()
+			require.Equal(t, len(found) == 1, c.truncated, found)
+			if c.truncated {
+				e := found[0].Evidence
+				assert.True(t, e.Truncated && e.Dropped == 1 && len(e.Records) == 0 && *e.Total == 1000 && searches.Load() == 1, e, searches.Load())
+			}
+			w.client = whole
+			w.serve(w.standin)
+			status, _ = w.described(2)
+			assert.Equal(t, status.Failures, 0, "afterwards", status)
+			if c.fails { // nothing was lost
+				assert.Equal(t, len(w.found()), 1, "events afterwards")
+			} else {
+				assert.Equal(t, len(w.found()), len(found), "events afterwards")
+			}
+		})
+	}
+}
+
+func TestADetectionWithoutEvidenceIsCounted(t *testing.T) {
+	const device, host = 1<<53 + 5, "PC7.example"
+	for name, c := range map[string]struct {
+		participant standin.Participant
+		devices     string // the answer about devices; a number is a status
+		filter      string
+		record      string // the fields of the record that is found, if any
+		skipped     uint64
+	}{
+		"not if its device has an address": {standin.Participant{ObjectType: "device", ObjectID: device, Hostname: host},
+			`[{"id":9007199254740997,"ipaddr4":"192.0.2.7","ipaddr6":null}]`, `{"field":".ipaddr","operator":"=","operand":"192.0.2.7"}`, `"senderAddr":["192.0.2.7"]`, 0},
+		"not if its device has one of IPv6": {standin.Participant{ObjectType: "device", ObjectID: device},
+			`[{"id":9007199254740997,"ipaddr4":null,"ipaddr6":"2001:DB8::7"}]`, `{"field":".ipaddr","operator":"=","operand":"2001:db8::7"}`, `"clientAddr":"2001:db8:0::7"`, 0},
+		"not if it has a host name": {standin.Participant{ObjectType: "ipaddr", Hostname: host, External: true},
+			``, `{"field":".any","operator":"=","operand":"pc7.example"}`, `"host":"pc7.EXAMPLE"`, 0},
+		"not if the devices are not shown, and it has a host name": {standin.Participant{ObjectType: "device", ObjectID: device, Hostname: host},
+			`403`, `{"field":".any","operator":"=","operand":"pc7.example"}`, `"answers":{"value":["pc7.example"]}`, 0},
+		"if its device has no address":    {standin.Participant{ObjectType: "device", ObjectID: device}, `[{"id":9007199254740997,"ipaddr4":null}]`, "", "", 1},
+		"if its device is not known":      {standin.Participant{ObjectType: "device", ObjectID: device}, `[]`, "", "", 1},
+		"if the devices are not shown":    {standin.Participant{ObjectType: "device", ObjectID: device}, `404`, "", "", 1},
+		"if it has the name of a scanner": {standin.Participant{ObjectType: "scanner_service", ScannerService: "weekly"}, ``, "", "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newEvidenceWorld(t)
+			w.attack(attacked, "a")
+			c.participant.ID, c.participant.Role = 1, "offender"
+			require.NoError(t, w.standin.Update(func(d *standin.Detection) { d.Participants = []standin.Participant{c.participant} }, attacked))
+			at := w.now.Load() - 1000
+			w.read()
+			w.pass(time.Hour)
+			var search, devices string
+			w.serve(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				path := strings.TrimPrefix(r.URL.Path, "/api/v1")
+				if path != "/devices/search" && path != "/records/search" {
+					w.standin.ServeHTTP(rw, r)
+					return
+				}
+				body, _ := io.ReadAll(r.Body)
+				rw.Header().Set("Date", w.time().UTC().Format(http.TimeFormat))
+				status, err := strconv.Atoi(c.devices)
+				switch {
+				case path == "/records/search":
+					search = string(body)
+					other := fmt.Sprintf(`{"_source":{"timestamp":%d,"clientAddr":"192.0.2.250","host":"other.example"}}`, at)
+					fmt.Fprintf(rw, `{"total":2,"records":[%s,{"_source":{"timestamp":%d,%s}}]}`, other, at, c.record)
+				case err == nil:
+					rw.WriteHeader(status)
+				default:
+					devices = string(body)
+					io.WriteString(rw, c.devices)
+				}
+			}))
+			status, log := w.described(2)
+			assert.True(t, status.Failures == 0 && status.Skipped == c.skipped, status)
+			found := w.found()
+			require.Equal(t, len(found), 1-int(c.skipped), "events")
+			assert.Equal(t, len(w.dead()), 0, "dead letters")
+			if c.participant.ObjectType == "device" && strings.HasPrefix(c.devices, "[") {
+				assert.Contains(t, devices, `"operand":[9007199254740997]`)
+			}
+			if c.skipped > 0 {
+				assert.Equal(t, search, "", "it searches")
+				assert.Contains(t, log, "none of its participants has an address or a host name")
+				return
+			}
+			assert.Contains(t, search, `"rules":[`+c.filter+`]`)
+			e := found[0].Evidence
+			assert.True(t, len(e.Records) == 1 && e.Dropped == 1 && strings.Contains(string(e.Records[0]), c.record), e)
+		})
+	}
+	t.Run("if the appliance no longer shows it", func(t *testing.T) {
+		w := newEvidenceWorld(t)
+		w.attack(attacked, "a")
+		w.read()
+		w.pass(time.Hour)
+		w.serve(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == fmt.Sprint("/api/v1/detections/", attacked) {
+				rw.WriteHeader(404)
+				return
+			}
+			w.standin.ServeHTTP(rw, r)
+		}))
+		status, log := w.described(2)
+		assert.True(t, status.Failures == 0 && status.Skipped == 1 && len(w.found()) == 0, status)
+		assert.Contains(t, log, "the appliance no longer shows it")
+	})
+}
+
+func TestEventsThatLeaveTheJournalUnreadAreCounted(t *testing.T) {
+	w := newEvidenceWorld(t)
+	w.attack(attacked, "a")
+	w.read()
+	require.NoError(t, w.store.Close())
+	w.store = require.Value(checkpoint.Open(w.path, checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1}}))(t)
+	next := require.Value(w.store.Since(t.Context(), w.time().Add(time.Hour)))(t)
+	require.NoError(t, w.store.Configure(t.Context(), map[string]checkpoint.Start{"soc": {}}))
+	require.NoError(t, w.store.CommitDelivery(t.Context(), checkpoint.Delivery{Sink: "soc", Cursor: next - 1}))
+	w.attack(attacked+1, "a")
+	w.read()
+	w.pass(time.Hour)
+	status, log := w.described(3)
+	assert.True(t, status.Failures == 0 && status.Skipped == 1, status)
+	assert.Contains(t, log, "events left the journal before their detections could get evidence\" events=1")
+	found := w.found()
+	assert.True(t, len(found) == 1 && found[0].Detection.ID == attacked+1, found)
 }

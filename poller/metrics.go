@@ -20,6 +20,7 @@ type Metrics struct {
 	lastSuccess *prometheus.GaugeVec
 	gaps        *prometheus.CounterVec // of the audit log
 	off         *prometheus.GaugeVec   // of optional streams
+	skipped     *prometheus.CounterVec // of evidence
 
 	// For records only.
 	warnings   *prometheus.CounterVec
@@ -55,6 +56,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			"Gaps in the audit log: entries were purged before they were read, or the log was restarted."),
 		off: gauge("ndrbridge_source_off",
 			"1 while an optional stream is off, because the appliance answers 403 or 404, otherwise 0."),
+		skipped: counter("ndrbridge_source_skipped_total",
+			"Detections that got no evidence, by reason: gone, forgotten, unnamed (no participant with an address or a host name), untimed; trimmed counts events that left the journal before they were read.", "reason"),
 		warnings: counter("ndrbridge_source_warnings_total",
 			"Answers in which the record store warned, or reported that its search was incomplete."),
 		cursors: counter("ndrbridge_source_cursor_failures_total",
@@ -76,6 +79,8 @@ func (m *Metrics) begin(s checkpoint.Source) prometheus.Counter {
 	switch s.Stream {
 	case transform.StreamDetections:
 		counters = append(counters, m.found)
+	case StreamEvidence:
+		m.skippedOf(s)
 	case transform.StreamAudit:
 		counters = append(counters, m.gaps, m.found)
 	default:
@@ -96,6 +101,16 @@ func counted(c prometheus.Counter) uint64 {
 		return 0 // a counter made by prometheus never fails
 	}
 	return uint64(m.GetCounter().GetValue())
+}
+
+// skippedOf returns how many detections were skipped, and exposes the counters of that.
+func (m *Metrics) skippedOf(s checkpoint.Source) (n uint64) {
+	if s.Stream == StreamEvidence {
+		for reason := range evidenceSkips {
+			n += counted(m.skipped.WithLabelValues(s.Appliance, s.Stream, reason))
+		}
+	}
+	return n
 }
 
 // count adds n to a counter of a stream.

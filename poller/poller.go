@@ -114,6 +114,8 @@ type Status struct {
 	// Events counts the events committed to the journal. The count continues that of an
 	// earlier Poller of the stream with the same Metrics.
 	Events uint64
+	// Skipped counts the detections that got no evidence, likewise.
+	Skipped uint64
 }
 
 // Poller polls a source until it is stopped.
@@ -148,7 +150,7 @@ func (p *Poller) Status() Status {
 	defer p.mu.Unlock()
 	status := p.status
 	if p.events != nil {
-		status.Events = counted(p.events)
+		status.Events, status.Skipped = counted(p.events), p.o.Metrics.skippedOf(status.Source)
 	}
 	if err := p.o.Lease.Check(); err != nil {
 		status.Error, status.Cause = err.Error(), ""

@@ -211,7 +211,11 @@ func noteOf(s admin.StreamStatus) string {
 	if s.Off {
 		return "off: " + s.Cause
 	}
-	return cmp.Or(s.Cause, backlogText(s.Backlog))
+	note := cmp.Or(s.Cause, backlogText(s.Backlog))
+	if s.Skipped > 0 {
+		return strings.TrimPrefix(note+fmt.Sprintf(", %s skipped", terminal.Count(s.Skipped, "detection")), ", ")
+	}
+	return note
 }
 
 func backlogText(b *admin.Backlog) string {

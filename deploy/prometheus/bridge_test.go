@@ -39,6 +39,7 @@ appliances:
     detections: {start: beginning, interval: 20ms}
     audit: {interval: 20ms}
     records: [{name: dns, interval: 20ms}]
+    evidence: {match: detection.risk_score >= 99}
 sinks:
   - {name: lake, kafka: {brokers: [%[4]q], topic: ndr, create_topic: {partitions: 1, replication: 1}}}
   - {name: bus, nats: {url: %[5]q, stream: NDR, create_stream: true}}

@@ -118,9 +118,11 @@ type StreamStatus struct {
 	// It grows while polls fail, and is the time since the last answer if they failed from the start.
 	LagSeconds *float64 `json:"lag_seconds,omitempty"`
 	// Events committed to the journal since the start.
-	Events          uint64   `json:"events"`
-	EventsPerSecond float64  `json:"events_per_second"` // the mean of about the last minute
-	Backlog         *Backlog `json:"backlog,omitempty"` // the progress of reading a backlog
+	Events          uint64  `json:"events"`
+	EventsPerSecond float64 `json:"events_per_second"` // the mean of about the last minute
+	// Detections that got no evidence since the start. ndrbridge_source_skipped_total has the reasons.
+	Skipped uint64   `json:"skipped,omitzero"`
+	Backlog *Backlog `json:"backlog,omitempty"` // the progress of reading a backlog
 }
 
 // Backlog is the progress of reading a backlog.

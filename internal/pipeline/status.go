@@ -108,7 +108,7 @@ func (c *control) status(ctx context.Context, _ admin.None) (admin.Status, error
 			of.LastSuccess, of.Failures, of.Error, of.Cause = polled.LastSuccess, polled.Failures, polled.Error, polled.Cause
 			of.Off = polled.Off
 			of.NextAttempt = polled.NextAttempt
-			of.Events = polled.Events
+			of.Events, of.Skipped = polled.Events, polled.Skipped
 			of.EventsPerSecond = c.pipeline.history.rate(checkpoint.SourceOwner(polled.Source), polled.Events, now)
 			if p, ok := stream.source.Progress(); ok {
 				of.Position, of.Backlog = p.At, backlogOf(p)
