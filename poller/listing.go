@@ -29,6 +29,11 @@ type listing struct {
 // maxListed bounds how many objects are remembered. Their size is bounded by that of an answer.
 const maxListed = 10_000
 
+// clockJitter is how far the time of an answer may be behind that of an earlier one although the
+// clock was not set back: an appliance may have several nodes, and a wrong Date is replaced by an
+// estimate.
+const clockJitter = 10 * time.Second
+
 // listingPosition is the position of a listing. The times are the appliance's own, in milliseconds
 // since the epoch.
 type listingPosition struct {
@@ -109,6 +114,9 @@ func (l *listing) poll(ctx context.Context) (Next, error) {
 		return Idle, nil
 	}
 	s.objects, s.at, s.recorded = page.Objects, page.Date, l.now()
+	if behind := s.seen.Sub(s.at); behind > 0 && behind < clockJitter {
+		s.at = s.seen // what has just ended must not begin again
+	}
 	c, err := l.compare(s)
 	if err != nil {
 		return Idle, fmt.Errorf("read what the appliance lists: %w", err)
