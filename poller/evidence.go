@@ -78,6 +78,7 @@ type Evidence struct {
 	position evidencePosition
 	written  evidencePosition
 	waiting  map[int64]evidenceState
+	timed    bool    // the appliance's time is known
 	done     []int64 // when searches ended, in the last hour
 	page     appliance.RecordPage
 	object   appliance.Page
@@ -132,6 +133,11 @@ func (e *Evidence) poll(ctx context.Context) (Next, error) {
 	if err != nil {
 		return Idle, err
 	}
+	if len(e.waiting) > 0 {
+		if err := e.readTime(ctx); err != nil {
+			return Idle, err
+		}
+	}
 	now := e.now()
 	e.done = slices.DeleteFunc(e.done, func(at int64) bool { return at <= now-time.Hour.Milliseconds() })
 	id, due := e.oldest(now)
@@ -152,10 +158,28 @@ func (e *Evidence) poll(ctx context.Context) (Next, error) {
 	return Idle, nil
 }
 
-// now returns the appliance's time, as far as it is known.
+// readTime makes a request unless the appliance's time is known: before that, it may be that of a
+// single answer with a wrong Date.
+func (e *Evidence) readTime(ctx context.Context) error {
+	if e.timed {
+		return nil
+	}
+	defer e.object.Release()
+	if err := e.client.SearchDetections(ctx, appliance.Search{ModTime: e.o.Now().UnixMilli(), Limit: 1}, &e.object); err != nil {
+		return fmt.Errorf("read the appliance's time: %w", err)
+	}
+	e.timed = true
+	return nil
+}
+
+// now returns the appliance's time if it is known, otherwise the local one.
 func (e *Evidence) now() int64 {
-	ahead, _ := e.client.ClockSkew()
-	return e.o.Now().Add(ahead).UnixMilli()
+	now := e.o.Now()
+	if e.timed {
+		ahead, _ := e.client.ClockSkew()
+		now = now.Add(ahead)
+	}
+	return now.UnixMilli()
 }
 
 // oldest returns the detection that waits longest of those whose window has passed, and how many
@@ -246,6 +270,9 @@ func (e *Evidence) readJournal(ctx context.Context) error {
 			if !matches {
 				continue
 			}
+			if err := e.readTime(ctx); err != nil {
+				return err
+			}
 			if s, ok := e.windowOf(r.Event.Data()); ok {
 				found[id] = s
 				keys = append(keys, strconv.FormatInt(id, 10))
@@ -296,10 +323,7 @@ func (e *Evidence) windowOf(data []byte) (s evidenceState, ok bool) {
 	}
 	modTime := at("mod_time")
 	// None of the other times is later, or it would be waited for.
-	end := min(cmp.Or(at("end_time"), at("update_time"), modTime), modTime)
-	if _, known := e.client.ClockSkew(); known {
-		end = min(end, e.now())
-	}
+	end := min(cmp.Or(at("end_time"), at("update_time"), modTime), modTime, e.now())
 	start := min(cmp.Or(at("start_time"), end), end)
 	s = evidenceState{ModTime: modTime, From: start - e.o.Before.Milliseconds(), Until: end + e.o.After.Milliseconds()}
 	s.From = max(1, s.From, s.Until-maxEvidenceWindow.Milliseconds())

@@ -519,3 +519,23 @@ func TestEventsThatLeaveTheJournalUnreadAreCounted(t *testing.T) {
 	found := w.found()
 	assert.True(t, len(found) == 1 && found[0].Detection.ID == attacked+1, found)
 }
+
+func TestOneWrongDateMovesNoWindow(t *testing.T) {
+	w := newEvidenceWorld(t)
+	w.attack(attacked, "a")
+	w.read()
+	w.client = require.Value(appliance.New(appliance.Options{
+		URL: w.options.URL, Key: func() (string, error) { return standin.DefaultAPIKey, nil }, Now: w.time,
+	}))(t)
+	t.Cleanup(w.client.Close)
+	w.reopen()
+	w.standin.SetHazards(standin.Hazards{Date: w.time().Add(-5 * 365 * 24 * time.Hour).UTC().Format(http.TimeFormat)})
+	require.Value(w.client.Firmware(t.Context()))(t) // the first answer
+	w.standin.SetHazards(standin.Hazards{})
+	require.NoError(t, w.polls())
+	w.pass(7 * time.Minute)
+	require.NoError(t, w.polls())
+	found := w.found()
+	require.Equal(t, len(found), 1)
+	assert.True(t, found[0].Evidence.Until > w.now.Load()-time.Hour.Milliseconds(), "the window ends at", found[0].Evidence.Until)
+}
