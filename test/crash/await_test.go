@@ -22,10 +22,7 @@ func (s *scene) more(t *testing.T, b *bridge, sink string) {
 
 // quiet waits until no event has arrived for a while.
 func (s *site) quiet() {
-	while := 2 * time.Second
-	if s.followUps { // which are polled less often than streams
-		while = 8 * time.Second
-	}
+	const while = 2 * time.Second
 	received, since := -1, time.Now()
 	for time.Since(since) < while {
 		now := 0
@@ -71,7 +68,8 @@ func (s *scene) await(t *testing.T, b *bridge) {
 		t.Fatalf("%s; the last bridge wrote:\n%s", late, b.output.end())
 	}
 	if s.followUps {
-		s.quiet() // what follows the last versions is delivered, too
+		s.awaitFollowUps(t, b)
+		s.awaitOpen(t, b)
 	}
 }
 

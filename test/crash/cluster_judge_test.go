@@ -50,7 +50,9 @@ func (s *clusterScene) end(t *testing.T) {
 		s.readLog(t)
 	}
 	state := filepath.Join(last.folder, "state.db")
-	s.commitFrom(t, state, 0)
+	store := openState(t, state)
+	defer store.Close()
+	s.commitFrom(t, store, 0)
 	store, err := checkpoint.Open(state, checkpoint.Options{ReadOnly: true})
 	require.NoError(t, err)
 	defer store.Close()

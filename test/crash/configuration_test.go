@@ -61,7 +61,7 @@ func (s *site) appliances(proxies []*fault.Proxy, interval, others string) strin
 	var list strings.Builder
 	sweeps, more := "", ""
 	if s.followUps {
-		sweeps, more = report, followUps
+		sweeps, more = report, followUpKeys
 	}
 	for i, sensor := range s.sensors {
 		fmt.Fprintf(&list, `

@@ -4,10 +4,8 @@
 package crash
 
 import (
-	"context"
 	"os"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,10 +20,10 @@ import (
 // of connections with a fault (FAULTS), and the seed (SEED).
 func TestKillsLoseNothing(t *testing.T) {
 	t.Parallel()
-	kills, faults := setting(t, "KILLS", 30), setting(t, "FAULTS", 30)
+	kills, faults := setting(t, "KILLS", 40), setting(t, "FAULTS", 30)
 	seed := uint64(setting(t, "SEED", int(time.Now().UnixNano()&0xffffff)))
 	t.Logf("KILLS=%d FAULTS=%d SEED=%d", kills, faults, seed)
-	s := newScene(t, buildBridge(t), seed, t.TempDir())
+	s := newScene(t, buildBridge(t), seed, t.TempDir(), true)
 	s.disturb(faults)
 	stopLife := s.live(t, standin.Rates{
 		Appear: 75, Update: 100, Close: 25, Edit: 10, Late: 3, Future: 0.2, Tie: 0.5, Neighbours: 0.2,
@@ -33,35 +31,32 @@ func TestKillsLoseNothing(t *testing.T) {
 		AuditEntries: 25, Records: 50, RecordsLate: 3, RecordsTie: 0.2,
 		RecordTieSize: 120, RecordLateBy: time.Second,
 	})
-	ctx, calm := context.WithCancel(t.Context())
-	var vanishing sync.WaitGroup
-	for i, sensor := range s.sensors {
-		vanishing.Go(func() { sensor.vanish(ctx, t, seed+uint64(i)) })
-	}
+	stopFollowUps := s.changeFollowUps(t)
 	begun := time.Now()
 	for n, life := range planLives(seed, kills) {
 		s.kill(t, n, life)
 	}
 	t.Logf("%d kills took %v", kills, time.Since(begun))
+	s.requireEvidence()
 	b := s.start(t)
 	time.Sleep(outlived(kills))
-	calm()
-	vanishing.Wait()
 	stopLife()
+	stopFollowUps()
 	s.calm()
 	s.await(t, b)
-	s.awaitOpen(t, b)
 	s.quiet()
 	t.Logf("everything arrived after %v", time.Since(begun))
 	b.terminate(t)
 	s.judge(t, kills)
 }
 
+// manyKills are those of a long run.
+const manyKills = 200
+
 // outlived returns how long the last bridge runs with faults: in a long run, longer than
 // each of its timeouts.
 func outlived(kills int) time.Duration {
-	const many = 200
-	if kills < many {
+	if kills < manyKills {
 		return 2 * time.Second
 	}
 	return 35 * time.Second

@@ -17,7 +17,7 @@ import (
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
-	s := newScene(t, buildBridge(t), 1, d.folder)
+	s := newScene(t, buildBridge(t), 1, d.folder, false)
 	stopLife := s.live(t, standin.Rates{Appear: 50, Update: 50, AuditEntries: 12, Records: 25})
 	b := s.start(t)
 	for range 2 {

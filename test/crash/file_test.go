@@ -30,6 +30,6 @@ func (s *scene) readFile(t *testing.T) {
 			t.Errorf("%v: %s", err, line)
 			continue
 		}
-		s.book(e).Receive(fileSink, e)
+		s.sensorOf(e).book.Receive(fileSink, e)
 	}
 }

@@ -3,6 +3,7 @@ package crash
 import (
 	"context"
 	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
@@ -28,6 +29,8 @@ type sensor struct {
 	idle      bool // nothing changes there but what is written to it
 	hazards   standin.Hazards
 	deleted   sync.Map // the ids of detections that the appliance deleted
+	follow    *followUps
+	steps     *stepWatch // nil: none
 }
 
 // startSensor starts an appliance with so many past detections.
@@ -38,9 +41,9 @@ func startSensor(t *testing.T, name string, seed uint64, past int) *sensor {
 	// than comes.
 	const everything = 1 << 20
 	options := standin.Options{Seed: seed, Size: 1000, AuditCapacity: everything}
-	s := &sensor{name: name, appliance: standin.New(options), book: ledger.New()}
+	s := &sensor{name: name, appliance: standin.New(options), book: ledger.New(), follow: newFollowUps()}
 	s.fill(rand.New(rand.NewPCG(seed, 1)), seed, past)
-	server := httptest.NewServer(s.appliance)
+	server := httptest.NewServer(http.HandlerFunc(s.watched))
 	t.Cleanup(server.Close)
 	s.proxy = newProxy(t, server.Listener.Addr().String())
 	return s
@@ -50,6 +53,7 @@ func startSensor(t *testing.T, name string, seed uint64, past int) *sensor {
 // behind a proxy with a wrong clock.
 func (s *sensor) fill(random *rand.Rand, seed uint64, past int) {
 	s.hazards = standin.Hazards{
+		Only:  isByBridge,
 		Reset: 0.01, ServerError: 0.01, CutBody: 0.01, CutJSON: 0.01, HTML: 0.01, LimitCap: 80, InclusiveBound: seed%2 == 0,
 		WrongDate:            0.1,
 		RecordUntilInclusive: seed%3 == 0, RecordWholeMillis: seed%5 == 0, RecordBatch: 30, CursorRenews: seed%7 == 0,
@@ -98,15 +102,14 @@ type site struct {
 	followUps bool
 }
 
-// book returns the ledger of an event's appliance. The bridge's events about itself are in
-// the first.
-func (s *site) book(e transform.Event) *ledger.Ledger {
+// sensorOf returns an event's appliance. The bridge's events about itself belong to the first.
+func (s *site) sensorOf(e transform.Event) *sensor {
 	for _, sensor := range s.sensors {
 		if sensor.name == e.Appliance {
-			return sensor.book
+			return sensor
 		}
 	}
-	return s.sensors[0].book
+	return s.sensors[0]
 }
 
 // received counts the events at a sink.
@@ -160,22 +163,26 @@ func (s *site) receive(t *testing.T, sink string, body []byte) (e transform.Even
 		t.Errorf("%s: %v: %s", sink, err, body)
 		return e, false
 	}
-	s.book(e).Receive(sink, e)
+	s.sensorOf(e).book.Receive(sink, e)
 	return e, true
 }
 
-// commitFrom records in the ledger the events of a state's journal behind an offset. It returns
-// the offset of the last, and the number of those that were recorded before. No bridge may have the state open.
-func (s *site) commitFrom(t *testing.T, state string, after uint64) (last uint64, doubled int) {
+// openState opens a state that no bridge has open. The caller closes it.
+func openState(t *testing.T, state string) *checkpoint.Store {
 	t.Helper()
 	store, err := checkpoint.Open(state, checkpoint.Options{ReadOnly: true})
 	require.NoError(t, err, "the state of an ended bridge")
-	defer store.Close()
+	return store
+}
+
+// commitFrom records in the ledger the events of a state's journal behind an offset. It returns
+// them, and the number of those that were recorded before.
+func (s *site) commitFrom(t *testing.T, store *checkpoint.Store, after uint64) (records []checkpoint.Record, doubled int) {
+	t.Helper()
 	records, err := store.Read(t.Context(), after, checkpoint.Batch{})
 	require.NoError(t, err)
 	for _, r := range records {
-		doubled += s.book(r.Event).Commit(r.Event)
-		after = r.Seq
+		doubled += s.sensorOf(r.Event).book.Commit(r.Event)
 	}
-	return after, doubled
+	return records, doubled
 }

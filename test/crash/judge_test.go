@@ -17,7 +17,15 @@ func (s *scene) faults(t *testing.T) (faults []string) {
 	t.Helper()
 	s.commit(t)
 	s.readFile(t)
-	return s.verdicts()
+	faults = s.verdicts()
+	if s.followUps {
+		for _, sensor := range s.sensors {
+			for _, fault := range sensor.followUpFaults() {
+				faults = append(faults, fmt.Sprintf("follow-ups of %s: %s", sensor.name, fault))
+			}
+		}
+	}
+	return faults
 }
 
 // verdicts returns the broken guarantees at all sinks by the ledgers.
@@ -63,6 +71,7 @@ func (s *scene) judge(t *testing.T, kills int) {
 	}
 	t.Logf("%d events committed; %d lives met a full disk", s.committed(), s.full)
 	s.noDeadLetters(t)
+	s.judgeSteps(t, kills)
 }
 
 // noDeadLetters fails if there are dead letters: every event can be delivered.

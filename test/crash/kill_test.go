@@ -17,10 +17,20 @@ const (
 	repeats   = 2 * maxEvents
 )
 
+// stepPatience is how long a bridge may take to reach the step at which it is killed.
+const stepPatience = 5 * time.Second
+
 // kill runs a bridge and kills it.
 func (s *scene) kill(t *testing.T, n int, l life) {
 	t.Helper()
+	reached := s.steps.await(l.step)
 	b := s.start(t)
+	if l.step.stream != "" {
+		select {
+		case <-reached:
+		case <-time.After(stepPatience): // the step is rare, as when there is nothing to do
+		}
+	}
 	time.Sleep(l.before)
 	fix := s.happen(t, l.incident, b)
 	if l.during > 0 {

@@ -19,6 +19,7 @@ const (
 
 // life is the plan of a bridge's run until it is killed.
 type life struct {
+	step     step // that it reaches first
 	incident incident
 	before   time.Duration // the incident begins
 	during   time.Duration // 0: the incident outlasts the bridge
@@ -26,16 +27,20 @@ type life struct {
 }
 
 // planLives draws lives. Each incident occurs in about one of fifty, and in at least one.
-// The first life, which creates the state, has none.
+// The first life, which creates the state, has none. Every second of the others ends at a step of
+// follow-ups.
 func planLives(seed uint64, kills int) []life {
 	random := rand.New(rand.NewPCG(seed, 0))
 	between := func(least, most time.Duration) time.Duration {
 		return least + time.Duration(random.Int64N(int64(most-least)))
 	}
-	lives := make([]life, kills)
+	lives, order := make([]life, kills), random.Perm(len(steps()))
 	for n := range lives {
 		// Some are killed while starting, most while working.
 		lives[n] = life{after: between(0, 300*time.Millisecond)}
+		if all := steps(); n%2 == 1 {
+			lives[n] = life{step: all[order[n/2%len(all)]], after: between(0, 5*time.Millisecond)}
+		}
 	}
 	// Each position is drawn once.
 	places := random.Perm(max(0, kills-1))

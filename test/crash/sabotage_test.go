@@ -26,7 +26,7 @@ func TestSabotageIsDetected(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			const kills = 8
-			s := newScene(t, buildFaulty(t, c.fault), 1, t.TempDir())
+			s := newScene(t, buildFaulty(t, c.fault), 1, t.TempDir(), false)
 			s.proxies[kafkaSink].Follow(c.plan)
 			stopLife := s.live(t, standin.Rates{Appear: 50, Update: 50, AuditEntries: 12, Records: 25})
 			for range kills {

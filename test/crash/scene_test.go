@@ -9,6 +9,7 @@ import (
 	"ndrbridge/test/assert"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/require"
+	"ndrbridge/transform"
 )
 
 // The sinks.
@@ -39,13 +40,16 @@ type scene struct {
 	injected int    // faults at the webhook so far
 	full     int    // runs in which a write found no space
 	restarts map[string]int
+	steps    *stepWatch
 }
 
-// newScene starts everything but the bridge, whose state and file are in folder.
-func newScene(t *testing.T, program []string, seed uint64, folder string) *scene {
+// newScene starts everything but the bridge, whose state and file are in folder. followUps turns
+// follow-ups on.
+func newScene(t *testing.T, program []string, seed uint64, folder string, followUps bool) *scene {
 	t.Helper()
 	s := &scene{
-		site:     site{sinks: everySink, followUps: true},
+		site:     site{sinks: everySink, followUps: followUps},
+		steps:    newStepWatch(),
 		seed:     seed,
 		proxies:  make(map[string]*fault.Proxy),
 		program:  program,
@@ -59,10 +63,21 @@ func newScene(t *testing.T, program []string, seed uint64, folder string) *scene
 		if i > 0 {
 			past = 50
 		}
-		s.sensors = append(s.sensors, startSensor(t, name, seed+uint64(i), past))
+		sensor := startSensor(t, name, seed+uint64(i), past)
+		sensor.steps = s.steps
+		s.sensors = append(s.sensors, sensor)
 	}
 
-	receive := func(sink string, body []byte) { s.receive(t, sink, body) }
+	receive := func(sink string, body []byte) {
+		e, ok := s.receive(t, sink, body)
+		if !ok || !followUps {
+			return
+		}
+		s.sensorOf(e).follow.arrived.record(e)
+		if sink == webhookSink {
+			s.steps.happened(e.Appliance, step{streamOf(e), arrived})
+		}
+	}
 	s.proxies[webhookSink] = newProxy(t, startWebhook(t, receive))
 	s.nats = startNATS(t, newProxy(t, ""), receive)
 	s.proxies[natsSink], s.proxies[mirrorSink] = s.nats.proxy, s.nats.proxy
@@ -112,7 +127,19 @@ func (s *scene) commit(t *testing.T) {
 	if _, err := os.Stat(s.state); os.IsNotExist(err) {
 		return // it was killed before it created the state
 	}
-	var doubled int
-	s.read, doubled = s.commitFrom(t, s.state, s.read)
+	store := openState(t, s.state)
+	defer store.Close()
+	records, doubled := s.commitFrom(t, store, s.read)
 	assert.Equal(t, doubled, 0, "events were committed twice")
+	var events []transform.Event
+	for _, r := range records {
+		s.read, events = r.Seq, append(events, r.Event)
+	}
+	if !s.followUps {
+		return
+	}
+	for _, e := range events {
+		s.sensorOf(e).matchEvidence(e)
+	}
+	s.countKill(t, store, events)
 }

@@ -2,90 +2,21 @@ package crash
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
-
-	standin "ndrbridge/test/appliance"
-	"ndrbridge/test/assert"
-	"ndrbridge/test/require"
 )
 
-// followUps are the keys of an appliance that turn follow-ups on, and report is what the sweep of
-// detections reports then.
-const (
-	followUps = `
-    context: {devices: true, tags: true, groups: true, every: 1m}`
-	report = ", report: [hidden, gone, shown]"
-)
-
-// vanish lets detections of an appliance vanish until ctx is done: it deletes some, and hides
-// those of a type for a while. At its end no rule hides any.
-func (s *sensor) vanish(ctx context.Context, t *testing.T, seed uint64) {
-	random := rand.New(rand.NewPCG(seed, 2))
-	ticker := time.NewTicker(300 * time.Millisecond)
-	defer ticker.Stop()
-	rule := ""
-	for n := 0; ; n++ {
-		select {
-		case <-ctx.Done():
-			s.removeRule(t, rule)
-			return
-		case <-ticker.C:
-		}
-		shown := s.appliance.Latest()
-		if len(shown) == 0 {
-			continue
-		}
-		v := shown[random.IntN(len(shown))]
-		switch {
-		case n%4 != 0:
+// vanish deletes detections of an appliance until ctx is done.
+func (s *sensor) vanish(ctx context.Context, _ *testing.T, random *rand.Rand) {
+	each(ctx, 400*time.Millisecond, func() {
+		if v := s.pick(random); v != nil {
 			s.deleted.Store(v.ID, nil)
 			s.appliance.Hide(v.ID)
-		case rule != "":
-			s.removeRule(t, rule)
-			rule = ""
-		default:
-			rule = s.addRule(t, v.Type)
 		}
-	}
-}
-
-// ask makes a request that no hazard affects.
-func (s *sensor) ask(method, path, body string) *httptest.ResponseRecorder {
-	s.appliance.SetHazards(standin.Hazards{})
-	defer s.misbehave()
-	r := httptest.NewRequest(method, "/api/v1"+path, strings.NewReader(body))
-	r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
-	r.Header.Set("Content-Type", "application/json")
-	answer := httptest.NewRecorder()
-	s.appliance.ServeHTTP(answer, r)
-	return answer
-}
-
-// addRule hides the detections of a type, and returns the path of the rule.
-func (s *sensor) addRule(t *testing.T, kind string) (path string) {
-	const rules = "/detections/rules/hiding"
-	body, err := json.Marshal(map[string]any{"offender": "Any", "victim": "Any", "expiration": nil, "detection_type": kind})
-	require.NoError(t, err)
-	answer := s.ask(http.MethodPost, rules, string(body))
-	if !assert.Equal(t, answer.Code, http.StatusCreated, answer.Body) {
-		return ""
-	}
-	location := answer.Header().Get("Location")
-	return rules + location[strings.LastIndexByte(location, '/'):]
-}
-
-func (s *sensor) removeRule(t *testing.T, path string) {
-	if path != "" {
-		answer := s.ask(http.MethodDelete, path, "")
-		assert.Equal(t, answer.Code, http.StatusNoContent, answer.Body)
-	}
+	})
 }
 
 // open returns the detections that an appliance shows as open.

@@ -47,3 +47,15 @@ func (l *Ledger) JudgeCommitted(sink string) Verdict {
 	}
 	return verdict
 }
+
+// Has reports whether events have reached a sink.
+func (l *Ledger) Has(sink string, events ...transform.Event) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range events {
+		if _, there := l.ids[sink][identity{e.Source, e.ID}]; !there {
+			return false
+		}
+	}
+	return true
+}
