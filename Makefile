@@ -107,7 +107,7 @@ page:
 	cd test/page && npm ci --ignore-scripts --no-audit --no-fund
 	go test -tags e2e -count=1 -timeout 15m $(if $(ONLY),-run $(ONLY)) -v ./test/page
 
-# Takes the pictures in docs/pictures from a demo that runs for some minutes. It needs chromium
+# Takes the pictures in docs/pictures, some from a demo that runs for some minutes. It needs chromium
 # and a font with emoji: on Debian, fonts-noto-color-emoji.
 pictures:
 	go run -tags e2e ./test/page/pictures

@@ -82,18 +82,21 @@ func TestACardShowsAFollowUp(t *testing.T) {
 	for _, test := range []struct{ name, kind, member, value, headline, facts string }{
 		{"hidden by rules", "hidden", "visibility", `{"rules":[{"id":9007199254740993,"description":"Scanner\nof IT","author":"ana","expiration":1773480060000},{"id":7},{"id":8,"author":"bob"}],` +
 			`"explanation":"no longer shown: hidden by a rule"}`,
-			"No longer shown: A", "Why: hidden by a rule; Rules: 9007199254740993 (Scanner of IT) of ana until 2026-03-14 09:21:00 UTC, 7, 8 of bob"},
+			"No longer shown (hidden by a rule): A", "Rules: 9007199254740993 (Scanner of IT) of ana until 2026-03-14 09:21:00 UTC, 7, 8 of bob"},
 		{"gone", "gone", "visibility", `{"rules":[],"explanation":"no longer shown: the appliance has no detection with this id"}`,
-			"No longer shown: A", "Why: the appliance has no detection with this id"},
-		{"shown", "shown", "visibility", `{"explanation":"shown again"}`, "Shown again: A", "Why: shown again"},
+			"No longer shown (the appliance has no detection with this id): A", ""},
+		{"shown", "shown", "visibility", `{"explanation":"shown again"}`, "Shown again: A", ""},
+		{"shown, since it changed", "shown", "visibility", `{"explanation":"a newer version was read"}`, "Shown again: A", "Why: a newer version was read"},
+		{"hidden for a long reason", "hidden", "visibility", `{"explanation":"no longer shown: ` + strings.Repeat("é", 81) + `"}`,
+			"No longer shown: A", "Why: " + strings.Repeat("é", 81)},
 		{"a long note", "noted", "note", `{"text":"` + strings.Repeat("é", 600) + `","author":"<!channel>"}`,
-			"Note: A", "Noted by: <!channel>; Text: " + strings.Repeat("é", 499) + "…"},
+			"Note by <!channel>: A", "Text: " + strings.Repeat("é", 499) + "…"},
 		{"a note without an author", "noted", "note", `{"text":"Isolate it."}`, "Note: A", "Text: Isolate it."},
 		{"context", "context", "context", `{"devices":[{"id":1,"name":"db1","critical":true},{"id":2}]}`, "Critical 95: A", "Devices: db1 (critical); device 2"},
 		{"evidence, of which three are shown", "evidence", "evidence", `{"total":7,"records":[{"_type":"~http","_source":{"clientAddr":{"type":"ipaddr4","value":"192.0.2.1"},"host":"h","statusCode":404}},` +
 			`{"_type":"~flow","_source":{"senderAddr":"192.0.2.1","receiverAddr":"192.0.2.2"}},{"_type":"custom"},{"_type":"~dns"}]}`,
-			"Evidence: A", "Records: 4 of 7 records; Record 1: http 192.0.2.1 h 404; Record 2: flow 192.0.2.1 → 192.0.2.2; Record 3: custom"},
-		{"related detections", "evidence", "related", `[{"id":8,"title":"B"},{"id":9}]`, "Evidence: A", "Records: 0 records; Related: 8 B, 9"},
+			"Evidence (4 of 7 records): A", "Record 1: http 192.0.2.1 h 404; Record 2: flow 192.0.2.1 → 192.0.2.2; Record 3: custom"},
+		{"related detections", "evidence", "related", `[{"id":8,"title":"B"},{"id":9}]`, "Evidence (0 records): A", "Related: 8 B, 9"},
 		{"a value of another type", "hidden", "visibility", `[7]`, "No longer shown: A", ""},
 		{"a kind of a later release", "moved", "to", `"hq"`, "Critical 95: A", "What: moved"},
 	} {
@@ -106,6 +109,32 @@ func TestACardShowsAFollowUp(t *testing.T) {
 			assert.True(t, c.Headline() == test.headline && c.Level == transform.SeverityCritical && c.Status == "new", c.Headline(), c.Level, c.Status)
 			assert.Equal(t, factsOf(c), strings.TrimPrefix(test.facts+"; Time: 2026-03-14 09:26:53 UTC", "; "))
 		})
+	}
+}
+
+func TestATitleSaysWhatAppliancesDoNoLongerShowOrRecord(t *testing.T) {
+	blind := func(open bool, kind, object string) transform.Event {
+		spot := transform.BlindSpot(kind, seen, time.Time{}, []byte(object))
+		return require.Value(encoder.BlindSpot(open, kind, "7", spot, seen))(t)
+	}
+	rule := func(action, fields string) transform.Event {
+		r := require.Value(transform.ParseRule([]byte(`{"id":7,"detection_type":"a"` + fields + `}`)))(t)
+		return require.Value(encoder.Rule(transform.RuleChange{Action: action, Rule: r, Before: r}, seen))(t)
+	}
+	for want, e := range map[string]transform.Event{
+		"Exclusion interval Patch day begins at hq: alerts are suppressed":            blind(true, transform.BlindInterval, `{"name":"Patch day"}`),
+		"Exclusion interval Patch day is over at hq: alerts are no longer suppressed": blind(false, transform.BlindInterval, `{"name":"Patch day"}`),
+		"Alert Disk is disabled at hq: it notifies nobody":                            blind(true, transform.BlindAlert, `{"name":"Disk"}`),
+		"Alert Disk is no longer disabled at hq":                                      blind(false, transform.BlindAlert, `{"name":"Disk"}`),
+		"Record ingest is halted at hq: no records are stored":                        blind(true, transform.BlindIngest, `{}`),
+		"Record ingest is no longer halted at hq: records are stored":                 blind(false, transform.BlindIngest, `{}`),
+		"Blind spot opened: packet capture":                                           blind(true, "packet_capture", `{}`),
+		"Tuning rule 7 of hq was added: it hides detections":                          rule("created", `,"enabled":true`),
+		"Tuning rule 7 of hq was changed: it is disabled":                             rule("updated", `,"enabled":false`),
+		"Tuning rule 7 of hq has expired: it no longer hides detections":              rule("expired", ``),
+		"Tuning rule 7 of hq was removed: it no longer hides detections":              rule("removed", ``),
+	} {
+		assert.Equal(t, card.Of(e).Headline(), want)
 	}
 }
 

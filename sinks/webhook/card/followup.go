@@ -8,11 +8,10 @@ import (
 	"ndrbridge/transform"
 )
 
-// followUpTitles precede the detection's title, by the action of the event. A context has the title
-// and the score of a version, because it may be shown instead of one.
+// followUpTitles say what happened, by the action of the event. A context has the title and the score
+// of a version, because it may be shown instead of one.
 var followUpTitles = map[string]string{
-	"hidden": "No longer shown: ", "gone": "No longer shown: ", "shown": "Shown again: ",
-	"noted": "Note: ", "evidence": "Evidence: ",
+	"hidden": "No longer shown", "gone": "No longer shown", "shown": "Shown again", "noted": "Note", "evidence": "Evidence",
 }
 
 const (
@@ -20,6 +19,8 @@ const (
 	maxNote = 500
 	// fewRecords is the number of records of an evidence that are shown.
 	fewRecords = 3
+	// maxReason is the length of a reason that the title can have, in UTF-16 code units.
+	maxReason = 80
 )
 
 // followUp fills in the facts of an event that follows a detection's versions. The card has the
@@ -48,11 +49,17 @@ func (c *Card) followUp(e transform.Event) {
 		} `json:"related"`
 	}
 	unpack(e.Data(), &data)
-	if prefix, found := followUpTitles[e.Action()]; found {
-		c.Title, c.Score = prefix+c.Title, ""
-	}
 	summary := e.FollowUpSummary()
 	_, rest, _ := strings.Cut(summary, ": ")
+	if title, found := followUpTitles[e.Action()]; found {
+		if e.Action() == "noted" {
+			title = joined(" by ", text(title), text(Fit(line(string(data.Note.Author)), maxReason, Plain)))
+		} else if rest != "" && Length(rest) <= maxReason {
+			title, rest = title+" ("+rest+")", ""
+		}
+		c.Title, c.Score = title+": "+c.Title, ""
+		c.Note = strings.TrimSuffix(c.Note, ", "+e.Action())
+	}
 	switch e.Action() {
 	case "hidden", "gone":
 		c.fact("Why", rest)
@@ -63,13 +70,15 @@ func (c *Card) followUp(e transform.Event) {
 		}
 		c.fact("Rules", list(rules))
 	case "shown":
-		c.fact("Why", string(data.Visibility.Explanation))
+		if why := string(data.Visibility.Explanation); why != "shown again" {
+			c.fact("Why", why)
+		}
 	case "noted":
-		c.fact("Noted by", string(data.Note.Author))
 		if data.Note.Text != "" {
 			c.fact("Text", Fit(string(data.Note.Text), maxNote, Plain))
 		}
 	case "context":
+		c.Note = strings.TrimSuffix(c.Note, e.Action()) + "with what is known about its devices"
 		c.fact("Devices", e.ContextSummary())
 	case "evidence":
 		c.fact("Records", rest)

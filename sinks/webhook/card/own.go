@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"ndrbridge/transform"
 )
@@ -153,7 +154,7 @@ func (c *Card) own(e transform.Event) {
 		c.rule(kind, fields, data["changes"])
 		facts = []Fact{{"Description", "description"}, {"Author", "author"}}
 	case "blindspot.opened", "blindspot.closed":
-		c.Title = joined(" ", "Blind spot", text(kind[len("blindspot."):]+":"), text(strings.ReplaceAll(field("kind"), "_", " ")), text(field("name")))
+		c.Title = blindTitle(kind, field("kind"), field("name"), c.Appliance)
 		facts = []Fact{{"Since", "since"}, {"Until", "until"}}
 	case "heartbeat":
 		c.Title = "ndrbridge is running"
@@ -166,7 +167,11 @@ func (c *Card) own(e transform.Event) {
 	}
 	c.Title = line(c.Title)
 	for _, f := range facts {
-		c.fact(f.Name, field(f.Value))
+		value := field(f.Value)
+		if at, err := time.Parse(time.RFC3339, value); err == nil {
+			value = millis(at.UnixMilli()).clock()
+		}
+		c.fact(f.Name, value)
 	}
 	c.fact("What to do", advice)
 	c.fact("Time", clock(c))
@@ -180,13 +185,22 @@ var ruleVerbs = map[string]string{
 // rule fills in the title and some facts of the card of a tuning rule.
 func (c *Card) rule(kind string, fields, changes map[string]json.RawMessage) {
 	var rule struct {
-		ID         text   `json:"id"`
-		Types      []text `json:"detection_types"`
-		Expiration millis `json:"expiration"`
+		ID         text            `json:"id"`
+		Types      []text          `json:"detection_types"`
+		Enabled    json.RawMessage `json:"enabled"`
+		Expiration millis          `json:"expiration"`
 	}
 	object, _ := json.Marshal(fields)
 	unpack(object, &rule)
 	c.Title = "Tuning rule " + string(rule.ID) + " of " + c.Appliance + " " + ruleVerbs[kind]
+	switch over := kind == "rule.expired" || kind == "rule.removed"; {
+	case over:
+		c.Title += ": it no longer hides detections"
+	case string(rule.Enabled) == "false":
+		c.Title += ": it is disabled"
+	default:
+		c.Title += ": it hides detections"
+	}
 	if fields == nil {
 		c.Title = "All tuning rules of " + c.Appliance + " were removed"
 	}
@@ -200,6 +214,27 @@ func (c *Card) rule(kind string, fields, changes map[string]json.RawMessage) {
 		c.fact(side.Name, joined(" ", anyone, one.ObjectType, cmp.Or(one.Hostname, one.Value, one.ObjectID)))
 	}
 	c.fact("Until", rule.Expiration.clock())
+}
+
+// blindTitle returns the title of the card of a blind spot, by the type of the event and the kind of
+// the blind spot.
+func blindTitle(event, kind, name, appliance string) string {
+	opened := event == "blindspot.opened"
+	either := func(open, closed string) string {
+		if opened {
+			return open
+		}
+		return closed
+	}
+	switch kind {
+	case transform.BlindInterval:
+		return "Exclusion interval " + name + either(" begins at "+appliance+": alerts are suppressed", " is over at "+appliance+": alerts are no longer suppressed")
+	case transform.BlindAlert:
+		return "Alert " + name + either(" is disabled at "+appliance+": it notifies nobody", " is no longer disabled at "+appliance)
+	case transform.BlindIngest:
+		return "Record ingest is " + either("halted at "+appliance+": no records are stored", "no longer halted at "+appliance+": records are stored")
+	}
+	return "Blind spot " + strings.TrimPrefix(event, "blindspot.") + ": " + strings.ReplaceAll(kind, "_", " ") + " " + name
 }
 
 // kindOf returns the event type without its prefix: its last two parts, or "heartbeat".

@@ -1,7 +1,8 @@
 //go:build e2e
 
-// Command pictures takes the pictures of the documents from a demo: the status page, and a
-// card in a chat. It needs chromium and a font with emoji. make pictures runs it.
+// Command pictures takes the pictures of the documents: from a demo, the status page and cards in a
+// chat; from the golden files of presets, how each chat shows follow-ups. It needs chromium and a font
+// with emoji. make pictures runs it.
 package main
 
 import (
@@ -27,14 +28,31 @@ import (
 func main() {
 	to := flag.String("to", "docs/pictures", "the folder of the pictures")
 	after := flag.Duration("after", 4*time.Minute, "how long the demo runs before they are taken")
+	cards := flag.Bool("cards", false, "take the pictures of cards alone, without a demo")
 	flag.Parse()
-	if err := take(context.Background(), *to, *after); err != nil {
+	if err := takeAll(context.Background(), *to, *after, *cards); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func take(ctx context.Context, to string, after time.Duration) (err error) {
+func takeAll(ctx context.Context, to string, after time.Duration, cards bool) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	browser, closeBrowser, err := startBrowser(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeBrowser()
+	if err := shootCards(browser, to); err != nil || cards {
+		return err
+	}
+	return take(ctx, browser, to, after)
+}
+
+// take takes the pictures of a demo.
+func take(ctx, browser context.Context, to string, after time.Duration) (err error) {
 	d, err := startDemo(ctx)
 	if err != nil {
 		return err
@@ -45,14 +63,6 @@ func take(ctx context.Context, to string, after time.Duration) (err error) {
 		return err
 	}
 	time.Sleep(after)
-	browser, closeBrowser, err := startBrowser(ctx)
-	if err != nil {
-		return err
-	}
-	defer closeBrowser()
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
 	if err := shoot(browser, d.bridge, ":root:has(#sinks .chart .line[d]):has(#events > li)", 1280, 1180, filepath.Join(to, "status-page.png")); err != nil {
 		return err
 	}
