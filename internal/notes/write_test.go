@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/notes"
@@ -307,4 +309,76 @@ func TestANoteThatTheApplianceCutsIsRestored(t *testing.T) {
 			assert.Equal(t, w.puts, 2, "writes")
 		})
 	}
+}
+
+// transport serves requests without a network.
+type transport func(*http.Request) (*http.Response, error)
+
+func (send transport) RoundTrip(r *http.Request) (*http.Response, error) { return send(r) }
+
+func TestEntriesAndAnalystsShareANote(t *testing.T) {
+	w := newWorld(t)
+	rapid.Check(t, func(t *rapid.T) {
+		w.call(http.MethodDelete, "")
+		var lines []string // that must be kept
+		n, faults, window := 0, 3, false
+		analyst := func() {
+			n++
+			line := fmt.Sprintf("line %d of an analyst\n", n)
+			if text := w.text(); rapid.Bool().Draw(t, "before") {
+				w.put(line + text)
+			} else {
+				w.put(strings.TrimSuffix(text, "\n") + "\n" + line)
+			}
+			if !window {
+				lines = append(lines, line)
+			}
+		}
+		send := func(r *http.Request) (*http.Response, error) {
+			cut := faults > 0 && rapid.IntRange(0, 5).Draw(t, "fault") == 0
+			if cut {
+				faults--
+			}
+			if rapid.IntRange(0, 2).Draw(t, "analyst before") == 0 {
+				analyst()
+			}
+			recorder := httptest.NewRecorder()
+			if !cut || rapid.Bool().Draw(t, "served") {
+				w.standin.ServeHTTP(recorder, r)
+			}
+			if strings.HasSuffix(r.URL.Path, "/notes") {
+				window = r.Method == http.MethodGet && !cut // until the write
+			}
+			if rapid.IntRange(0, 2).Draw(t, "analyst after") == 0 {
+				analyst()
+			}
+			if cut {
+				return nil, errors.New("the answer is lost")
+			}
+			return recorder.Result(), nil
+		}
+		client, err := appliance.New(appliance.Options{
+			URL: "http://sensor.example", Key: func() (string, error) { return standin.DefaultAPIKey, nil }, Transport: transport(send),
+		})
+		require.NoError(t, err)
+		entries := rapid.IntRange(1, 4).Draw(t, "entries")
+		want := ""
+		for i := range entries {
+			for {
+				err := notes.Write(w.Context(), client, id, entry(fmt.Sprint(i), "from the ticket"))
+				window = false
+				if err == nil {
+					break
+				}
+				e, ok := errors.AsType[*appliance.Error](err)
+				require.True(t, ok && e.Status == 0 || errors.Is(err, notes.ErrContended), err)
+			}
+			want += fmt.Sprint(i, " ")
+		}
+		analysts, got := notes.Split(w.text())
+		require.Equal(t, keys(got), strings.TrimSpace(want))
+		for _, line := range lines {
+			require.True(t, strings.Contains(analysts, line), analysts, "does not have", line)
+		}
+	})
 }
