@@ -81,7 +81,6 @@ type Evidence struct {
 	timed    bool    // the appliance's time is known
 	done     []int64 // when searches ended, in the last hour
 	page     appliance.RecordPage
-	object   appliance.Page
 }
 
 // evidencePosition is the position of Evidence: the last event of the journal that it has read.
@@ -114,7 +113,6 @@ func NewEvidence(client *appliance.Client, store EvidenceStore, o EvidenceOption
 		detections: checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamDetections},
 	}
 	e.page.Bind()
-	e.object.Bind()
 	return e
 }
 
@@ -164,8 +162,8 @@ func (e *Evidence) readTime(ctx context.Context) error {
 	if e.timed {
 		return nil
 	}
-	defer e.object.Release()
-	if err := e.client.SearchDetections(ctx, appliance.Search{ModTime: e.o.Now().UnixMilli(), Limit: 1}, &e.object); err != nil {
+	defer e.page.Release()
+	if err := e.client.SearchDetections(ctx, appliance.Search{ModTime: e.o.Now().UnixMilli(), Limit: 1}, &e.page.Page); err != nil {
 		return fmt.Errorf("read the appliance's time: %w", err)
 	}
 	e.timed = true
@@ -391,8 +389,8 @@ func (e *Evidence) gather(ctx context.Context, id int64, s evidenceState, now in
 // evidence returns the event of a detection, or for which of evidenceSkips there is none.
 func (e *Evidence) evidence(ctx context.Context, id int64, s evidenceState) (event *transform.Event, skipped string, err error) {
 	defer e.page.Release()
-	defer e.object.Release()
-	err = e.client.Detection(ctx, id, &e.object)
+	// The searches use the same page: a request that waits for memory must not hold any.
+	err = e.client.Detection(ctx, id, &e.page.Page)
 	if failed, ok := errors.AsType[*appliance.Error](err); ok && failed.Status == 404 {
 		return nil, "gone", nil
 	}
@@ -410,7 +408,7 @@ func (e *Evidence) evidence(ctx context.Context, id int64, s evidenceState) (eve
 	if err != nil {
 		return nil, "", err
 	}
-	of, err := e.namesOf(ctx, id, e.object.Objects[0].Raw)
+	of, err := e.namesOf(ctx, id, e.page.Objects[0].Raw)
 	if err != nil {
 		return nil, "", err
 	}

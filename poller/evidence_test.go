@@ -146,6 +146,20 @@ func TestADetectionGetsEvidenceOnceAfterItsWindow(t *testing.T) {
 	assert.True(t, len(e.Related) == 1 && e.Related[0].ID == attacked+2, "related", e.Related)
 }
 
+func TestEvidenceNeedsTheMemoryOfOnePage(t *testing.T) {
+	w := newEvidenceWorld(t)
+	// An appliance has a quarter of the budget, which is that of the smallest page.
+	w.evidence = poller.NewEvidence(w.client.Within(appliance.NewBudget(128<<10)), w.store, w.o)
+	w.attack(attacked, "a")
+	w.read()
+	w.pass(7 * time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := w.evidence.Poll(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, len(w.found()), 1, "events")
+}
+
 func TestEvidenceWaitsForItsShareOfTheHour(t *testing.T) {
 	w := newEvidenceWorld(t)
 	w.o.PerHour = 2
