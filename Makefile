@@ -20,9 +20,8 @@ RACE := $(if $(shell command -v $${CC:-cc}),-race)
 # Generates the Kubernetes resource of the alert rules from those of Prometheus.
 reference:
 	go run ./configs/internal/reference
-	go run ./test/events
 	go run ./test/openapi
-	UPDATE=1 go test -count=1 -run 'TestTheReferenceOf|TestTheRulesOfTheCluster' ./deploy/... ./cmd/ndrbridge
+	UPDATE=1 go test -count=1 -run 'TestTheReferenceOf|TestTheRulesOfTheCluster' ./deploy/... ./cmd/ndrbridge ./test/events
 
 # Many tests wait, so that more than one per processor can run.
 CPUS := $(shell getconf _NPROCESSORS_ONLN)

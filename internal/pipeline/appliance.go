@@ -39,7 +39,7 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 	next, log := &appliancePart{config: a}, p.options.Log.With("appliance", a.Name)
 	next.client, err = endpoint.NewClient(a, endpoint.ClientOptions{
 		Version: p.options.Version, Log: log,
-		Lease:   p.lease(),
+		Lease: p.lease(), Transport: p.options.Transport,
 		Observe: func(code string) { p.metrics.requests.WithLabelValues(a.Name, code).Inc() },
 	})
 	if err != nil {

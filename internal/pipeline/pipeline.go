@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,8 @@ type Options struct {
 	// when its state fails, because nothing it sends then could be recorded. Nil outside a
 	// cluster.
 	Ownership *cluster.Ownership
+	// Transport sends the requests to all appliances; nil: each has one of its own.
+	Transport http.RoundTripper
 }
 
 // Pipeline is everything that hangs on one state. New makes it, Open opens its state

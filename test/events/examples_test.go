@@ -1,11 +1,14 @@
-package main
+package events
 
 import (
 	"bytes"
 	"fmt"
+	"slices"
+	"testing"
 	"time"
 
 	"ndrbridge/internal/fixture"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -18,18 +21,20 @@ type example struct {
 // recorded is the recordedtime of the examples.
 var recorded = time.Date(2026, time.March, 14, 9, 31, 41, 112e6, time.UTC)
 
-// examples returns the events of the page, created with the bridge's code.
-func examples() ([]example, error) {
+// examples returns the events of the page: those of a bridge that ran, by their types, and others
+// created with its code.
+func examples(t *testing.T) []example {
 	m := maker{
 		appliance: transform.Encoder{Appliance: "hq"},
 		bridge:    transform.Encoder{Appliance: transform.Bridge},
+		made:      ran(t),
 	}
 	m.detections()
-	m.followUps()
 	m.audit()
 	m.records()
 	m.own()
-	return m.made, m.err
+	require.NoError(t, m.err)
+	return m.made
 }
 
 // maker collects examples until the first error.
@@ -68,15 +73,11 @@ func (m *maker) detection(name string) transform.Detection {
 
 func (m *maker) detections() {
 	first, closed, small := m.detection("detection"), m.detection("closed"), m.detection("small")
+	named := func(name string) transform.Event {
+		return m.made[slices.IndexFunc(m.made, func(e example) bool { return e.name == name })].event
+	}
 
-	born := transform.Lifecycle{}.After(nil, true, first)
-	event, err := m.appliance.Detection(first, transform.Observation{Created: true, Recorded: recorded, Lifecycle: born})
-	created := m.add("created", event, err)
-
-	event, err = m.appliance.Detection(closed, transform.Observation{Before: first.Digested().Tracked, Recorded: recorded, Lifecycle: born.After(first.Tracked, false, closed)})
-	updated := m.add("updated", event, err)
-
-	event, err = m.appliance.Detection(closed, transform.Observation{Before: first.Digested().Tracked, Recorded: recorded, Lifecycle: born.After(first.Tracked, false, closed), CausedBy: transform.CausedByWriteback})
+	event, err := m.appliance.Detection(closed, transform.Observation{Before: first.Digested().Tracked, Recorded: recorded, CausedBy: transform.CausedByWriteback})
 	m.add("causedby", event, err)
 
 	event, err = m.appliance.Detection(closed, transform.Observation{Before: closed.Digested().Tracked, Repeat: 2, Recorded: recorded, Added: transform.Enrichment{
@@ -94,17 +95,10 @@ func (m *maker) detections() {
 		m.err = err
 		return
 	}
-	event, err = redaction.Apply(updated)
+	event, err = redaction.Apply(named("updated"))
 	m.add("redacted", event, err)
 
-	m.add("redelivered", created.Redeliver(1), nil)
-}
-
-func (m *maker) followUps() {
-	for _, kind := range []string{"hidden", "gone", "shown", "noted", "context", "evidence"} {
-		event, err := fixture.Event(fixture.Spec{Name: "detection." + kind, Appliance: "hq"})
-		m.add(kind, event, err)
-	}
+	m.add("redelivered", named("created").Redeliver(1), nil)
 }
 
 func (m *maker) audit() {
@@ -155,7 +149,7 @@ func (m *maker) own() {
 	event, err = m.appliance.TicketRejected(command, recorded)
 	m.add("rejected", event, err)
 
-	for _, kind := range []string{"rule.created", "rule.updated", "rule.expired", "rule.removed", "blindspot.opened", "blindspot.closed", "ticket.opened", "ticket.updated", "ticket.conflict", "ticket.lost"} {
+	for _, kind := range []string{"ticket.opened", "ticket.updated", "ticket.conflict", "ticket.lost"} {
 		event, err = fixture.Event(fixture.Spec{Name: kind, Appliance: "hq"})
 		m.add(kind, event, err)
 	}

@@ -1,8 +1,7 @@
-// Command events generates the reference of the events, docs/events.md. Its examples are
-// events created by the bridge's code from the objects of package fixture, and messages
-// that its sinks sent to real receivers. make reference runs it in the root of the
-// repository.
-package main
+// Package events generates the reference of the events, docs/events.md. Its examples are events
+// of a bridge that ran, others created by its code from the objects of package fixture, and
+// messages that its sinks sent to real receivers.
+package events
 
 import (
 	"bytes"
@@ -10,7 +9,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"text/template"
 
@@ -23,25 +21,10 @@ const pageFile = "docs/events.md"
 //go:embed page.md
 var text string
 
-func main() {
-	page, err := page(context.Background())
-	if err == nil {
-		err = os.WriteFile(pageFile, page, 0o644)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "events:", err)
-		os.Exit(1)
-	}
-}
-
-// page returns the expected contents of the page.
-func page(ctx context.Context) ([]byte, error) {
+// page returns the expected contents of the page with these examples.
+func page(ctx context.Context, made []example) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*patience)
 	defer cancel()
-	made, err := examples()
-	if err != nil {
-		return nil, err
-	}
 	named := func(name string) (transform.Event, error) {
 		for _, e := range made {
 			if e.name == name {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"time"
 
@@ -20,6 +21,8 @@ type ClientOptions struct {
 	Observe func(code string) // appliance.Options.Observe; may be nil
 	Log     *slog.Logger      // receives anomalies of the appliance's clock; may be nil
 	Lease   *lease.Lease      // must be valid when something is sent; nil: it never ends
+	// Transport is appliance.Options.Transport; nil: a transport of its own.
+	Transport http.RoundTripper
 }
 
 // NewClient returns the client of an appliance.
@@ -39,6 +42,7 @@ func NewClient(a configs.Appliance, o ClientOptions) (*appliance.Client, error) 
 		UserAgent: "ndrbridge/" + o.Version,
 		Observe:   o.Observe,
 		Lease:     o.Lease,
+		Transport: o.Transport,
 	}
 	if o.Log != nil {
 		logClock(&to, o.Log)
