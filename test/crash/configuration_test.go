@@ -82,6 +82,9 @@ func (s *site) appliances(proxies []*fault.Proxy, interval, others string) strin
       - {name: all, start: beginning, interval: %[4]s, window: 2s, delay: 100ms, recheck: 3s, page_size: 50, max_window_records: 300}`,
 			sensor.name, proxies[i].Addr(), standin.DefaultAPIKey, interval, sweeps, more)
 		interval = others
+		if i == 0 && s.followUps {
+			more = noteKeys + followUpKeys
+		}
 	}
 	return list.String()
 }

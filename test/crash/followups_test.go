@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,10 +20,12 @@ import (
 )
 
 // followUpKeys are the keys of an appliance that turn follow-ups on, and report is what the sweep of
-// detections reports then. Rules never hide the detections that get evidence.
+// detections reports then. Rules never hide the detections that get evidence. The notes take one
+// request for each detection, too many for the busiest appliance.
 const (
+	noteKeys = `
+    notes: {in: true, interval: 1s}`
 	followUpKeys = `
-    notes: {in: true, interval: 1s}
     context: {devices: true, tags: true, groups: true, every: 1m}
     evidence: {match: 'detection.type in ["dns_tunnel", "kerberoasting"]', before: 1m, after: 0s, max_records: 5, per_hour: 10000, related: true}
     rules: {enabled: true, interval: 50ms}
@@ -66,6 +69,7 @@ type followUpData struct {
 	Context   struct{ Devices []struct{ ID int64 } }
 	Note      struct{ Text string }
 	Evidence  window
+	Related   []json.RawMessage
 	Rules     []int64 // that were removed at once
 	Blindspot struct{ Kind string }
 }
@@ -97,6 +101,12 @@ func newFollowUps() *followUps {
 	}
 }
 
+func (f *followUps) hasContact(stream string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.contact[stream]
+}
+
 // followed is what events say about follow-ups. Repeated events do not count. It is safe for
 // concurrent use.
 type followed struct {
@@ -107,7 +117,7 @@ type followed struct {
 	evidence     map[int64][]window
 	contexts     map[int64]knownDevices
 	participants map[int64]map[int64]string // by id, of the last version
-	changed      int                        // versions with other participants
+	counts       map[string]int             // of what was compared
 	faults       []string
 }
 
@@ -115,6 +125,7 @@ func newFollowed() followed {
 	return followed{
 		ids: make(map[string]bool), notes: make(map[int64][]string), changes: make(map[string][]string), evidence: make(map[int64][]window),
 		contexts: make(map[int64]knownDevices), participants: make(map[int64]map[int64]string),
+		counts: make(map[string]int),
 	}
 }
 
@@ -132,13 +143,18 @@ func (f *followed) record(e transform.Event) {
 		f.faults = append(f.faults, fmt.Sprintf("event %s has the subject %q", e.ID, e.Subject))
 	}
 	stream := streamOf(e)
+	f.counts[cmp.Or(stream, "versions")]++
 	switch stream {
 	case poller.StreamNotes:
 		f.notes[id] = append(f.notes[id], parse(e).Note.Text)
 	case poller.StreamContext:
 		f.addContext(id, parse(e))
 	case poller.StreamEvidence:
-		f.evidence[id] = append(f.evidence[id], parse(e).Evidence)
+		data := parse(e)
+		f.evidence[id] = append(f.evidence[id], data.Evidence)
+		if data.Related != nil {
+			f.counts["related"]++
+		}
 	case poller.StreamRules, poller.StreamIntervals, poller.StreamAlerts, poller.StreamIngest:
 		f.addChange(e, stream)
 	case "":

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/poller"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/fault"
 	"ndrbridge/test/ledger"
@@ -71,6 +72,13 @@ func (s *scene) judge(t *testing.T, kills int) {
 	}
 	t.Logf("%d events committed; %d lives met a full disk", s.committed(), s.full)
 	s.noDeadLetters(t)
+	for _, sensor := range s.sensors {
+		counts := sensor.follow.arrived.counts
+		t.Logf("%s: follow-ups: %v", sensor.name, counts)
+		for _, kind := range append(followUpStreams, "related", "changes.participants") {
+			assert.True(t, counts[kind] > 0 || kind == poller.StreamNotes && !sensor.follow.hasContact(kind), sensor.name, "has no", kind)
+		}
+	}
 	s.judgeSteps(t, kills)
 }
 

@@ -28,18 +28,22 @@ type life struct {
 
 // planLives draws lives. Each incident occurs in about one of fifty, and in at least one.
 // The first life, which creates the state, has none. Every second of the others ends at a step of
-// follow-ups.
+// follow-ups, in a long run every fourth.
 func planLives(seed uint64, kills int) []life {
 	random := rand.New(rand.NewPCG(seed, 0))
 	between := func(least, most time.Duration) time.Duration {
 		return least + time.Duration(random.Int64N(int64(most-least)))
 	}
+	every := 2
+	if kills >= manyKills {
+		every = 4
+	}
 	lives, order := make([]life, kills), random.Perm(len(steps()))
 	for n := range lives {
 		// Some are killed while starting, most while working.
 		lives[n] = life{after: between(0, 300*time.Millisecond)}
-		if all := steps(); n%2 == 1 {
-			lives[n] = life{step: all[order[n/2%len(all)]], after: between(0, 5*time.Millisecond)}
+		if all := steps(); n%every == 1 {
+			lives[n] = life{step: all[order[n/every%len(all)]], after: between(0, 5*time.Millisecond)}
 		}
 	}
 	// Each position is drawn once.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/poller"
 	"ndrbridge/test/require"
 )
 
@@ -18,7 +19,7 @@ func (s *sensor) writeNotes(ctx context.Context, t *testing.T, random *rand.Rand
 	n := 0
 	each(ctx, 100*time.Millisecond, func() {
 		v := s.pick(random)
-		if v == nil {
+		if v == nil || !s.follow.hasContact(poller.StreamNotes) {
 			return
 		}
 		n++

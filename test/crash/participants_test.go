@@ -100,7 +100,7 @@ func (f *followed) compareParticipants(id int64, event string, data followUpData
 		}
 	}
 	if len(added)+len(removed)+len(changed) > 0 {
-		f.changed++
+		f.counts["changes.participants"]++
 	}
 }
 
