@@ -233,10 +233,14 @@ func (s *sensor) followUpFaults() []string {
 func (s *scene) awaitFollowUps(t *testing.T, b *bridge) {
 	t.Helper()
 	for _, sensor := range s.sensors {
-		least, progress := -1, time.Now()
+		least, progress, logged := -1, time.Now(), time.Now()
 		for {
 			looked := time.Now()
 			missing := sensor.missingFollowUps()
+			if time.Since(logged) > 20*time.Second {
+				t.Logf("%s: %d follow-ups have yet to arrive: %.300q", sensor.name, len(missing), missing)
+				logged = time.Now()
+			}
 			if len(missing) == 0 {
 				break
 			}
