@@ -73,10 +73,19 @@ type ContextDevice struct {
 
 // contextMark is what the detections source remembers of a version without its whole context.
 type contextMark struct {
-	ModTime int64     `json:"mod_time"`
+	version
 	Devices []int64   `json:"devices"`
 	Since   time.Time `json:"since"`
 	Known   string    `json:"known"` // digestOf the context that it has
+}
+
+// key distinguishes the version from others of its detection.
+func (m contextMark) key() string {
+	key := strconv.FormatInt(m.ModTime, 10)
+	if m.Events > 1 {
+		key += "-" + strconv.Itoa(m.Events)
+	}
+	return key
 }
 
 // Contexts is the source of the contexts of detections: what the appliance knows about their
@@ -145,7 +154,7 @@ func (c *Contexts) Add(detections []transform.Detection, sights []transform.Obse
 		known, whole := c.known(ids), c.whole(ids, now)
 		sights[i].Added.Context = encodeContext(known, !whole && c.o.Wait > 0 && !c.refused)
 		if !whole {
-			sights[i].Added.ContextMark = encodePosition(contextMark{d.ModTime, ids, now, digestOf(known)})
+			sights[i].Added.ContextMark = encodePosition(contextMark{version{d.ModTime, sights[i].Repeat}, ids, now, digestOf(known)})
 		}
 	}
 }
@@ -331,7 +340,7 @@ func (c *Contexts) readMarks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if string(done[i]) != strconv.FormatInt(mark.ModTime, 10) {
+		if string(done[i]) != mark.key() {
 			c.pending[id] = mark
 		}
 	}
@@ -527,7 +536,7 @@ func (c *Contexts) deliver(ctx context.Context, now time.Time, entries []checkpo
 	for i, id := range ids {
 		mark := c.pending[id]
 		commit.Remember = append(commit.Remember, checkpoint.Entry{
-			Key: contextKey(id), Value: strconv.AppendInt(nil, mark.ModTime, 10), At: now.UnixMilli(),
+			Key: contextKey(id), Value: []byte(mark.key()), At: now.UnixMilli(),
 		})
 		if values[i] == nil || c.o.Wait == 0 && digestOf(ready[id]) == mark.Known {
 			continue // forgotten meanwhile, or nothing that the version does not have
@@ -536,11 +545,11 @@ func (c *Contexts) deliver(ctx context.Context, now time.Time, entries []checkpo
 		if err != nil {
 			return 0, err
 		}
-		if last.modTime != mark.ModTime {
+		if last.version() != mark.version {
 			continue // a later version has its own context
 		}
 		event, err := c.events.FollowUp(transform.FollowUp{
-			Kind: "context", Key: strconv.FormatInt(mark.ModTime, 10), At: now, Recorded: now,
+			Kind: "context", Key: mark.key(), At: now, Recorded: now,
 			Detection: transform.Remembered(id, last.modTime, last.created, last.tracked),
 			Name:      "context", Value: json.RawMessage(encodeContext(ready[id], false)),
 		})

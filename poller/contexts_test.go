@@ -265,6 +265,13 @@ func TestContextsFollowTheVersionsThatLackThem(t *testing.T) {
 			w.sees(1, "closed", laptop)
 			require.NoError(t, w.settle())
 		}, []string{"created 1 new", "updated 1 closed", "context 1 closed" + whole}},
+		{"another version with the same mod_time has another context", poller.ContextOptions{Tags: true, Groups: true}, func(t *testing.T, w *contextWorld) {
+			w.sees(1, "new", laptop)
+			require.NoError(t, w.settle())
+			w.now = w.now.Add(-time.Millisecond)
+			w.sees(1, "closed", laptop, printer)
+			require.NoError(t, w.settle())
+		}, []string{"created 1 new", "context 1 new" + whole, "updated 1 closed" + whole, "context 1 closed" + whole + wholePrinter}},
 		{"a detection without devices has none", poller.ContextOptions{Tags: true}, func(t *testing.T, w *contextWorld) {
 			w.sees(1, "new")
 			require.NoError(t, w.settle())
