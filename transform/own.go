@@ -158,6 +158,7 @@ type Ticket struct {
 	Status      string  `json:"status,omitempty"`
 	Resolution  string  `json:"resolution,omitempty"`
 	Assignee    *string `json:"assignee,omitempty"` // nil if unchanged
+	By          string  `json:"by,omitempty"`       // the person who asked for it, if known
 	// Reason is why the command was rejected; empty if it was applied. It contains no
 	// secret.
 	Reason string `json:"reason,omitempty"`
@@ -166,12 +167,36 @@ type Ticket struct {
 // TicketApplied returns the event that reports that an appliance accepted a command.
 // Its id is derived from the command and the time: a rejected command can be retried.
 func (c Encoder) TicketApplied(t Ticket, done time.Time) (Event, error) {
-	return c.ticket("ticket.applied", t, done)
+	return c.result("ticket.applied", t.Command, done, "ticket", t)
 }
 
 // TicketRejected returns the event that reports that a command was given up.
 func (c Encoder) TicketRejected(t Ticket, done time.Time) (Event, error) {
-	return c.ticket("ticket.rejected", t, done)
+	return c.result("ticket.rejected", t.Command, done, "ticket", t)
+}
+
+// RuleCommand is a command to an appliance about a tuning rule, and its result.
+type RuleCommand struct {
+	Command     uint64 `json:"command"`               // its id
+	Action      string `json:"action"`                // hide, extend or end
+	ID          int64  `json:"id,omitzero"`           // of the rule; 0 if none was made
+	DetectionID int64  `json:"detection_id,omitzero"` // the detection to hide; 0 if none
+	// Expiration is when the rule ends, in milliseconds since the epoch; 0 if that is not known.
+	Expiration int64  `json:"expiration,omitzero"`
+	By         string `json:"by"` // the person who asked for it
+	// Reason is Ticket.Reason.
+	Reason string `json:"reason,omitempty"`
+}
+
+// RuleApplied returns the event that reports that an appliance has the rule of a command as
+// requested. Its id is derived from the command and the time, as for a ticket.
+func (c Encoder) RuleApplied(r RuleCommand, done time.Time) (Event, error) {
+	return c.result("rule.applied", r.Command, done, "rule", r)
+}
+
+// RuleRejected returns the event that reports that a command was given up.
+func (c Encoder) RuleRejected(r RuleCommand, done time.Time) (Event, error) {
+	return c.result("rule.rejected", r.Command, done, "rule", r)
 }
 
 // RefusedMessage is a broker's message that contains no valid command.
@@ -191,14 +216,16 @@ func (c Encoder) MessageRefused(m RefusedMessage, recorded time.Time) (Event, er
 	return c.own("ticket.rejected", fmt.Sprintf("ticket.rejected-%s-%d", position, m.Sent.UnixMilli()), recorded, "ticket", m)
 }
 
-func (c Encoder) ticket(kind string, t Ticket, done time.Time) (Event, error) {
-	return c.own(kind, fmt.Sprintf("%s-%d-%d", kind, t.Command, done.UnixMilli()), done, "ticket", t)
+// result returns an event that reports the result of a command.
+func (c Encoder) result(kind string, command uint64, done time.Time, key string, data any) (Event, error) {
+	return c.own(kind, fmt.Sprintf("%s-%d-%d", kind, command, done.UnixMilli()), done, key, data)
 }
 
 // ownSeverities are the severities of the bridge's own events; the others are low.
 var ownSeverities = map[string]Severity{
 	"appliance.unreachable": SeverityHigh, "audit.gap": SeverityHigh, "sink.halted": SeverityHigh, "sink.skipped": SeverityHigh,
-	"blindspot.opened": SeverityHigh, "rule.created": SeverityMedium, "rule.updated": SeverityMedium, "ticket.rejected": SeverityMedium, "ticket.conflict": SeverityMedium, "ticket.lost": SeverityMedium,
+	"blindspot.opened": SeverityHigh, "rule.created": SeverityMedium, "rule.updated": SeverityMedium, "rule.rejected": SeverityMedium,
+	"ticket.rejected": SeverityMedium, "ticket.conflict": SeverityMedium, "ticket.lost": SeverityMedium,
 }
 
 // ownSeverity returns the severity of one of the bridge's own events, by its type without the

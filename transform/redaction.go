@@ -18,17 +18,17 @@ type redacted map[string]redacted
 
 // alsoIn are, by the path of a detection's field, other paths into data, of any stream, with
 // values of that field, or with texts that may contain them: a ticket's URL contains its id,
-// and the reason for which a ticket command was rejected may quote any part of it. Of follow-ups,
+// and the reason for which a command was rejected may quote any part of it. Of follow-ups,
 // what people have written, and what the appliance knows about participants, may contain any of
 // the values of the same kind.
 var alsoIn = map[string][]string{
-	"detection.id":          {"ticket.detection_id", "ticket.reason", "related.id"},
+	"detection.id":          {"ticket.detection_id", "ticket.reason", "rule.detection_id", "rule.reason", "related.id"},
 	"detection.ticket_id":   {"ticket.ticket_id", "ticket.reason", "detection.ticket_url", "changes.ticket_url", "note.text"},
 	"detection.ticket_url":  {"note.text"},
 	"detection.create_time": {"lifecycle.first_seen"},
 	"detection.status":      {"ticket.status", "ticket.reason", "lifecycle.acknowledged", "lifecycle.closed", "lifecycle.reopened"},
 	"detection.resolution":  {"ticket.resolution", "ticket.reason"},
-	"detection.assignee":    {"ticket.assignee", "ticket.reason", "note.author", "note.text", "visibility.rules.author", "visibility.rules.description"},
+	"detection.assignee":    {"ticket.assignee", "ticket.by", "ticket.reason", "rule.by", "note.author", "note.text", "visibility.rules.author", "visibility.rules.description"},
 	"detection.title":       {"note.text", "visibility.rules.description", "related.title"},
 	"detection.description": {"note.text", "visibility.rules.description"},
 	"detection.type":        {"format", "rule.detection_types", "changes.detection_types"},
@@ -36,7 +36,7 @@ var alsoIn = map[string][]string{
 	"detection.properties":  {"note.text", "evidence.records"},
 	"detection.participants": {
 		"note.text", "visibility.rules.description", "context.devices", "evidence.records", "related.title",
-		"rule.offender", "rule.victim", "rule.properties", "rule.description",
+		"rule.offender", "rule.victim", "rule.properties", "rule.description", "rule.reason",
 		"changes.offender", "changes.victim", "changes.properties", "changes.description",
 	},
 	"detection.participants.hostname":     {"devices"},

@@ -334,8 +334,13 @@ func advice(s admin.Status) []string {
 		}
 	}
 	for _, a := range s.Appliances {
-		if a.Tickets != nil && a.Tickets.Error != "" {
-			add("ticket changes are not written to %s (%s); their commands are kept: %s", a.Name, a.Tickets.State, a.Tickets.Error)
+		for _, of := range []struct {
+			what   string
+			writer *admin.WriterStatus
+		}{{"ticket changes", a.Tickets}, {"tuning rules", a.Rules}} {
+			if of.writer != nil && of.writer.Error != "" {
+				add("%s are not written to %s (%s); their commands are kept: %s", of.what, a.Name, of.writer.State, of.writer.Error)
+			}
 		}
 	}
 	for _, d := range s.Intakes {

@@ -68,7 +68,8 @@ type ApplianceStatus struct {
 	DatesDisbelieved uint64 `json:"dates_disbelieved,omitempty"`
 	// Another appliance seems to answer under this name.
 	Replaced *Replaced     `json:"replaced,omitempty"`
-	Tickets  *TicketStatus `json:"tickets,omitempty"` // the writing of tickets to it
+	Tickets  *WriterStatus `json:"tickets,omitempty"` // the writing of tickets to it
+	Rules    *WriterStatus `json:"rules,omitempty"`   // the writing of tuning rules to it
 }
 
 // Replaced reports that another appliance seems to answer under a known name.
@@ -77,8 +78,8 @@ type Replaced struct {
 	Reason string    `json:"reason"` // what differs
 }
 
-// TicketStatus is the status of the writing of tickets to an appliance.
-type TicketStatus struct {
+// WriterStatus is the status of the writing of tickets or tuning rules to an appliance.
+type WriterStatus struct {
 	State string    `json:"state"`           // running, retrying or halted
 	Since time.Time `json:"since"`           // since when
 	Error string    `json:"error,omitempty"` // why it is not running

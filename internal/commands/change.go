@@ -22,6 +22,9 @@ type client interface {
 	Detection(ctx context.Context, id int64, page *appliance.Page) error
 	DetectionsWithTicket(ctx context.Context, ticketID string, offset int, page *appliance.Page) error
 	Ticketing(ctx context.Context) (enabled, known bool, err error)
+	HidingRules(ctx context.Context, page *appliance.Page) error
+	CreateRule(ctx context.Context, rule appliance.NewRule) (id int64, err error)
+	PatchRule(ctx context.Context, id int64, change appliance.RuleChange) error
 }
 
 // progress is stored with a command that is being carried out.
@@ -29,13 +32,21 @@ type progress struct {
 	Linked bool `json:"linked"` // the ticket is linked with the detection
 }
 
-// write carries out a command: it links the ticket with the detection, if the command
-// names one, then changes the detections that have the ticket.
+// write carries out a command.
 func (w *Writer) write(late context.Context, c checkpoint.Command) error {
 	var command Command
 	if err := json.Unmarshal(c.Body, &command); err != nil {
 		return failure.Errorf(failure.Rejected, "read the command: %w", err)
 	}
+	if command.Kind() == KindRule {
+		return w.writeRule(late, c, command)
+	}
+	return w.writeTicket(late, c, command)
+}
+
+// writeTicket links the ticket with the detection, if the command names one, then changes the
+// detections that have the ticket.
+func (w *Writer) writeTicket(late context.Context, c checkpoint.Command, command Command) error {
 	var done progress
 	if len(c.Note) > 0 {
 		if err := json.Unmarshal(c.Note, &done); err != nil {
@@ -57,7 +68,7 @@ func (w *Writer) write(late context.Context, c checkpoint.Command) error {
 			patch: func(ctx context.Context) error { return w.client.PatchDetection(ctx, command.DetectionID, link) },
 			keep: func(expect []checkpoint.Entry) error {
 				if all == (appliance.DetectionChange{}) {
-					return w.finish(late, c, checkpoint.CommandApplied, "", expect)
+					return w.finish(late, c, result{expect: expect})
 				}
 				c.Note, _ = json.Marshal(progress{Linked: true}) // of a boolean
 				return w.store.Note(late, c.ID, c.Note, expect)
@@ -74,7 +85,7 @@ func (w *Writer) write(late context.Context, c checkpoint.Command) error {
 		},
 		patch: func(ctx context.Context) error { return w.client.PatchTicket(ctx, command.TicketID, all) },
 		keep: func(expect []checkpoint.Entry) error {
-			return w.finish(late, c, checkpoint.CommandApplied, "", expect)
+			return w.finish(late, c, result{expect: expect})
 		},
 	})
 }
@@ -273,6 +284,8 @@ func (w *Writer) classOf(ctx context.Context, err error) (failure.Class, time.Du
 		return failure.Halted, 0
 	case e.Throttled():
 		return failure.Throttled, e.RetryAfter
+	case e.Status == http.StatusUnprocessableEntity && w.o.Kind != KindTicket:
+		return failure.Rejected, 0
 	case e.Status == http.StatusUnprocessableEntity:
 		// A 422 is about the command or about ticket tracking. If that cannot be
 		// determined, assume tracking: the command was checked when it was accepted.

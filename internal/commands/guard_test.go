@@ -155,8 +155,8 @@ func (g *guarded) start() {
 		OwnWrites: ownWrites,
 	})
 	g.writer = commands.NewWriter(client, &mortal{g.store, g}, ownWrites, commands.WriterOptions{
-		Appliance: "hq", RetryInitial: time.Nanosecond, RetryMax: time.Nanosecond, Probe: time.Nanosecond,
-		Log: log, Metrics: commands.NewWriterMetrics(registry),
+		Appliance: "hq", Kind: commands.KindTicket, RetryInitial: time.Nanosecond, RetryMax: time.Nanosecond, Probe: time.Nanosecond,
+		Log: log, Metrics: commands.NewWriterMetrics(registry, commands.KindTicket),
 	})
 }
 

@@ -50,8 +50,8 @@ func newLeased(t *testing.T, store *checkpoint.Store, l *lease.Lease, o applianc
 	ownWrites := require.Value(commands.LoadOwnWrites(t.Context(), store, "hq"))(t)
 	c := &hooked{Client: client}
 	return commands.NewWriter(c, store, ownWrites, commands.WriterOptions{
-		Appliance: "hq", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second, Lease: l,
-		Log: slog.New(slog.DiscardHandler), Metrics: commands.NewWriterMetrics(prometheus.NewRegistry()),
+		Appliance: "hq", Kind: commands.KindTicket, RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second, Lease: l,
+		Log: slog.New(slog.DiscardHandler), Metrics: commands.NewWriterMetrics(prometheus.NewRegistry(), commands.KindTicket),
 	}), c
 }
 

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,27 +50,28 @@ func NewAcceptorMetrics(r prometheus.Registerer) *AcceptorMetrics {
 // Count counts something that was not passed to Accept.
 func (a *Acceptor) Count(what Received) { a.Metrics.received.WithLabelValues(string(what)).Inc() }
 
-// WriterMetrics are the metrics of all Writers.
+// WriterMetrics are the metrics of all Writers of one kind.
 type WriterMetrics struct {
 	commands *prometheus.CounterVec
 	retries  *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 }
 
-// NewWriterMetrics registers and returns the metrics.
-func NewWriterMetrics(r prometheus.Registerer) *WriterMetrics {
+// NewWriterMetrics registers and returns the metrics of a kind.
+func NewWriterMetrics(r prometheus.Registerer, kind Kind) *WriterMetrics {
+	name, what := "ndrbridge_"+string(kind)+"_", strings.ToUpper(string(kind[:1]))+string(kind[1:])
 	m := &WriterMetrics{
 		commands: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ndrbridge_ticket_commands_total",
-			Help: "Ticket commands by result: applied (counted again if written again), or rejected.",
+			Name: name + "commands_total",
+			Help: what + " commands by result: applied (counted again if written again), or rejected.",
 		}, []string{"appliance", "result"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ndrbridge_ticket_retries_total",
-			Help: "Retries of ticket commands, by the class of the failure.",
+			Name: name + "retries_total",
+			Help: "Retries of " + string(kind) + " commands, by the class of the failure.",
 		}, []string{"appliance", "class"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "ndrbridge_ticket_write_seconds",
-			Help:    "Time from acceptance of a ticket command until it was written to the appliance.",
+			Name:    name + "write_seconds",
+			Help:    "Time from acceptance of a " + string(kind) + " command until it was written to the appliance.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 3, 15),
 		}, []string{"appliance"}),
 	}

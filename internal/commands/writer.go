@@ -23,6 +23,7 @@ import (
 // WriterOptions configure a Writer.
 type WriterOptions struct {
 	Appliance string // its name
+	Kind      Kind   // of the commands that the Writer carries out
 	// RetryInitial and RetryMax limit the wait before a retry.
 	RetryInitial, RetryMax time.Duration
 	// Probe is how often a halted writer tries again.
@@ -46,11 +47,11 @@ type writerStore interface {
 	HasSpace(ctx context.Context) (bool, error)
 }
 
-// Writer carries out the commands for one appliance. Invariants:
+// Writer carries out the commands of one kind for one appliance. Invariants:
 //
 //   - An accepted command is written at least once, or ends as rejected with a
 //     reason. An interrupted command is written again.
-//   - Of two commands for the same ticket or the same detection, the one accepted
+//   - Of two commands for the same ticket, detection or rule, the one accepted
 //     first is carried out first. No other command waits for one that is retried.
 //   - Nothing is written before the state holds it.
 type Writer struct {
@@ -80,12 +81,12 @@ type Status struct {
 }
 
 // NewWriter returns a Writer that continues from the commands in store. It shares
-// ownWrites with the pollers of the appliance's detections.
+// ownWrites with the pollers of the appliance's detections; for rules, it is nil.
 func NewWriter(client client, store writerStore, ownWrites *OwnWrites, o WriterOptions) *Writer {
 	w := &Writer{
 		client: client, store: store, ownWrites: ownWrites, o: o,
 		events:    transform.Encoder{Appliance: o.Appliance},
-		untracked: true,
+		untracked: o.Kind == KindTicket,
 		status:    Status{State: sinks.StateRunning, Since: time.Now()},
 	}
 	w.retry = w.newRetry()
@@ -99,6 +100,9 @@ func (w *Writer) newRetry() backoff.BackOff {
 		backoff.WithMaxElapsedTime(0),
 	)
 }
+
+// Kind returns the kind of the commands that w carries out.
+func (w *Writer) Kind() Kind { return w.o.Kind }
 
 // Status returns the current status. It is safe for concurrent use.
 func (w *Writer) Status() Status {
@@ -159,8 +163,11 @@ func (w *Writer) receive(ctx context.Context, f checkpoint.CommandFilter, after 
 		}
 		for _, c := range commands {
 			after = c.ID
-			if c.Appliance == w.o.Appliance && c.State == checkpoint.CommandPending {
-				w.waiting.add(taskOf(c))
+			if c.Appliance != w.o.Appliance || c.State != checkpoint.CommandPending {
+				continue
+			}
+			if t, kind := taskOf(c); kind == w.o.Kind {
+				w.waiting.add(t)
 			}
 		}
 		if len(commands) < readPage {
@@ -170,14 +177,22 @@ func (w *Writer) receive(ctx context.Context, f checkpoint.CommandFilter, after 
 	return after, nil
 }
 
-func taskOf(c checkpoint.Command) *task {
-	t := &task{id: c.ID, keys: []orderingKey{newOrderingKey("ticket " + c.Subject)}}
+func taskOf(c checkpoint.Command) (*task, Kind) {
+	t := &task{id: c.ID}
 	var command Command
 	// An unreadable command fails when it is carried out.
-	if err := json.Unmarshal(c.Body, &command); err == nil && command.DetectionID != 0 {
-		t.keys = append(t.keys, newOrderingKey("detection "+strconv.FormatInt(command.DetectionID, 10)))
+	_ = json.Unmarshal(c.Body, &command)
+	add := func(what string, id int64) {
+		if id != 0 {
+			t.keys = append(t.keys, newOrderingKey(what+strconv.FormatInt(id, 10)))
+		}
 	}
-	return t
+	if c.Subject != "" {
+		t.keys = append(t.keys, newOrderingKey("ticket "+c.Subject))
+	}
+	add("detection ", command.Detection())
+	add("rule ", command.RuleID)
+	return t, command.Kind()
 }
 
 // await waits for a new command, or until due has passed if it is above 0.
@@ -220,7 +235,7 @@ func (w *Writer) failState(ctx context.Context, err error) (pause time.Duration)
 
 // errJournalFull reports why no command is carried out: its result event would not fit.
 var errJournalFull = &failure.Error{Class: failure.Transient, Cause: "journal full", Err: errors.New(
-	"the journal is full, and so is its reserve for the answers to tickets; tickets are written once the slowest sink catches up")}
+	"the journal is full, and so is its reserve for the results of commands; these are carried out once the slowest sink catches up")}
 
 // carryOut carries out one command and handles its failure.
 func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Duration) {
@@ -264,7 +279,7 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 		err = fmt.Errorf("it failed %d times while other commands succeeded: %w", poison.GiveUpAfter, err)
 	}
 	if class == failure.Rejected {
-		err := w.finish(late, c, checkpoint.CommandRejected, err.Error(), nil)
+		err := w.finish(late, c, result{reason: err.Error()})
 		if err != nil && !errors.Is(err, checkpoint.ErrFenced) {
 			return w.failState(ctx, err)
 		}
@@ -296,32 +311,50 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 	return w.retry.NextBackOff()
 }
 
+// result is how a command ended.
+type result struct {
+	reason string             // why it was rejected; empty: it was applied
+	expect []checkpoint.Entry // the own writes of a ticket's
+	rule   listedRule         // that was made or changed; zero: none
+}
+
 // finish stores the result of a command and journals an event that reports it.
-func (w *Writer) finish(ctx context.Context, c checkpoint.Command, state checkpoint.CommandState, reason string, expect []checkpoint.Entry) error {
-	now := time.Now()
-	ticket := transform.Ticket{Command: c.ID, TicketID: c.Subject, Reason: reason}
-	var command Command
-	// An unreadable command is reported by its ticket alone.
-	if err := json.Unmarshal(c.Body, &command); err == nil {
-		ticket.DetectionID, ticket.Status, ticket.Resolution, ticket.Assignee = command.DetectionID, command.Status, command.Resolution, command.Assignee
+func (w *Writer) finish(ctx context.Context, c checkpoint.Command, r result) error {
+	now, state := time.Now(), checkpoint.CommandApplied
+	if r.reason != "" {
+		state = checkpoint.CommandRejected
 	}
-	report := w.events.TicketApplied
-	if state == checkpoint.CommandRejected {
-		report = w.events.TicketRejected
-	}
-	event, err := report(ticket, now)
+	event, err := w.report(c, r, now)
 	if err != nil {
 		return err
 	}
-	outcome := checkpoint.Outcome{ID: c.ID, State: state, Reason: reason, Done: now, Events: []transform.Event{event}, Expect: expect}
+	outcome := checkpoint.Outcome{ID: c.ID, State: state, Reason: r.reason, Done: now, Events: []transform.Event{event}, Expect: r.expect}
 	if err := w.store.Finish(ctx, outcome); err != nil {
 		return fmt.Errorf("store the result of command %d: %w", c.ID, err)
 	}
 	w.o.Metrics.finished(w.o.Appliance, state, now.Sub(c.Accepted))
 	if state == checkpoint.CommandRejected {
-		w.o.Log.Warn("a ticket command was rejected; 'ndrbridge tickets retry' retries it", "command", c.ID, "ticket", c.Subject, "reason", reason)
+		w.o.Log.Warn("a command was rejected; 'ndrbridge tickets retry' retries it", "command", c.ID, "kind", w.o.Kind, "ticket", c.Subject, "reason", r.reason)
 	}
 	return nil
+}
+
+// report returns the event that reports how a command ended.
+func (w *Writer) report(c checkpoint.Command, r result, now time.Time) (transform.Event, error) {
+	var command Command
+	// An unreadable command is reported by its ticket alone.
+	_ = json.Unmarshal(c.Body, &command)
+	if command.Kind() == KindRule {
+		return w.reportRule(c, command, r, now)
+	}
+	ticket := transform.Ticket{
+		Command: c.ID, TicketID: c.Subject, DetectionID: command.DetectionID,
+		Status: command.Status, Resolution: command.Resolution, Assignee: command.Assignee, By: command.By, Reason: r.reason,
+	}
+	if r.reason != "" {
+		return w.events.TicketRejected(ticket, now)
+	}
+	return w.events.TicketApplied(ticket, now)
 }
 
 // enter sets the status and logs a change of state.
@@ -339,10 +372,10 @@ func (w *Writer) enter(state sinks.State, err error) {
 	}
 	switch state {
 	case sinks.StateHalted:
-		w.o.Log.Error("tickets are not written until this is fixed; commands are kept", "error", err)
+		w.o.Log.Error(fmt.Sprintf("%ss are not written until this is fixed; commands are kept", w.o.Kind), "error", err)
 	case sinks.StateRetrying:
-		w.o.Log.Warn("a ticket could not be written; it is retried", "error", err)
+		w.o.Log.Warn(fmt.Sprintf("a %s could not be written; it is retried", w.o.Kind), "error", err)
 	default:
-		w.o.Log.Info("tickets are written again", "since", was.Since, "was", was.State)
+		w.o.Log.Info(fmt.Sprintf("%ss are written again", w.o.Kind), "since", was.Since, "was", was.State)
 	}
 }

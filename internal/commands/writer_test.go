@@ -36,6 +36,11 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // newWriter returns a writer to the appliance at url, over transport, or over the
 // network if transport is nil.
 func newWriter(t *testing.T, store *checkpoint.Store, url string, transport http.RoundTripper) *commands.Writer {
+	return newWriterOf(t, commands.KindTicket, store, url, transport)
+}
+
+// newWriterOf is newWriter for a kind of commands.
+func newWriterOf(t *testing.T, kind commands.Kind, store *checkpoint.Store, url string, transport http.RoundTripper) *commands.Writer {
 	client, err := appliance.New(appliance.Options{
 		URL: url, Key: func() (string, error) { return standin.DefaultAPIKey, nil }, Transport: transport,
 	})
@@ -43,8 +48,8 @@ func newWriter(t *testing.T, store *checkpoint.Store, url string, transport http
 	t.Cleanup(client.Close)
 	ownWrites := require.Value(commands.LoadOwnWrites(t.Context(), store, "hq"))(t)
 	return commands.NewWriter(client, store, ownWrites, commands.WriterOptions{
-		Appliance: "hq", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,
-		Log: slog.New(slog.DiscardHandler), Metrics: commands.NewWriterMetrics(prometheus.NewRegistry()),
+		Appliance: "hq", Kind: kind, RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,
+		Log: slog.New(slog.DiscardHandler), Metrics: commands.NewWriterMetrics(prometheus.NewRegistry(), kind),
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 	"ndrbridge/poller"
 )
 
-// appliancePart is an appliance with its pollers and its ticket writer. Appliances
+// appliancePart is an appliance with its pollers and its writers of commands. Appliances
 // share only the state.
 type appliancePart struct {
 	part
@@ -23,9 +23,9 @@ type appliancePart struct {
 	system  *system
 	streams []stream
 	// ownWrites passes to the part that replaces this one, because the pollers have yet
-	// to see what was written. ownWrites and writer are nil if tickets are disabled.
+	// to see what was written. It is nil if tickets are disabled, and then there are no writers.
 	ownWrites *commands.OwnWrites
-	writer    *commands.Writer
+	writers   []*commands.Writer
 }
 
 // stream is a source with its poller.
@@ -52,7 +52,7 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 		Reached: next.system.reached, Log: log,
 	})
 	if config.Tickets.Enabled && p.store != nil { // it is nil in a check, which reads no state
-		if err := p.buildWriter(ctx, next, previous, log); err != nil {
+		if err := p.buildWriters(ctx, next, previous, log); err != nil {
 			return nil, err
 		}
 	}
@@ -91,8 +91,8 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 		})})
 	}
 	next.tasks = []task{prompt(next.watch.Run), prompt(next.system.run)}
-	if next.writer != nil {
-		next.tasks = append(next.tasks, next.writer.Run)
+	for _, w := range next.writers {
+		next.tasks = append(next.tasks, w.Run)
 	}
 	for _, s := range next.streams {
 		next.tasks = append(next.tasks, prompt(s.poller.Run))
@@ -100,23 +100,47 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 	return next, nil
 }
 
-// buildWriter sets next's writer of ticket commands. It takes over the own writes of
-// previous, which may continue to write until next starts.
-func (p *Pipeline) buildWriter(ctx context.Context, next, previous *appliancePart, log *slog.Logger) (err error) {
+// buildWriters sets next's writers of commands. They take over the own writes of previous, which
+// may continue to write until next starts.
+func (p *Pipeline) buildWriters(ctx context.Context, next, previous *appliancePart, log *slog.Logger) (err error) {
 	if previous != nil && previous.ownWrites != nil {
 		next.ownWrites = previous.ownWrites
 	} else if next.ownWrites, err = commands.LoadOwnWrites(ctx, p.store, next.config.Name); err != nil {
 		return err
 	}
-	next.writer = commands.NewWriter(next.client, p.store, next.ownWrites, commands.WriterOptions{
-		Appliance:    next.config.Name,
-		RetryInitial: time.Duration(next.config.Retry.Initial),
-		RetryMax:     time.Duration(next.config.Retry.Max),
-		Probe:        time.Duration(next.config.AuthRetry),
-		Lease:        p.lease(),
-		Log:          log,
-		Metrics:      p.metrics.writers,
-	})
+	for _, kind := range kindsOf(next.config) {
+		next.writers = append(next.writers, commands.NewWriter(next.client, p.store, next.ownWrites, commands.WriterOptions{
+			Appliance:    next.config.Name,
+			Kind:         kind,
+			RetryInitial: time.Duration(next.config.Retry.Initial),
+			RetryMax:     time.Duration(next.config.Retry.Max),
+			Probe:        time.Duration(next.config.AuthRetry),
+			Lease:        p.lease(),
+			Log:          log,
+			Metrics:      p.metrics.writers[kind],
+		}))
+	}
+	return nil
+}
+
+// kinds are the kinds of commands.
+var kinds = []commands.Kind{commands.KindTicket, commands.KindRule}
+
+// kindsOf returns the kinds of commands that are written to an appliance if tickets are enabled.
+func kindsOf(a configs.Appliance) []commands.Kind {
+	if a.Rules.Write {
+		return kinds
+	}
+	return kinds[:1]
+}
+
+// writer returns the writer of a kind, or nil.
+func (p *appliancePart) writer(kind commands.Kind) *commands.Writer {
+	for _, w := range p.writers {
+		if w.Kind() == kind {
+			return w
+		}
+	}
 	return nil
 }
 

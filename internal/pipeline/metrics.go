@@ -21,12 +21,15 @@ type metrics struct {
 	sources  *poller.Metrics
 	requests *prometheus.CounterVec
 	acceptor *commands.AcceptorMetrics
-	writers  *commands.WriterMetrics
-	written  *registrations // those of writers
+	writers  map[commands.Kind]*commands.WriterMetrics
+	written  map[commands.Kind]*registrations // those of writers
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
-	m := &metrics{parts: &registrations{Registerer: r}, written: &registrations{Registerer: r}}
+	m := &metrics{
+		parts:   &registrations{Registerer: r},
+		writers: make(map[commands.Kind]*commands.WriterMetrics), written: make(map[commands.Kind]*registrations),
+	}
 	m.sinks = sinks.NewMetrics(m.parts)
 	m.sources = poller.NewMetrics(m.parts)
 	m.requests = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -34,7 +37,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		Help: "Requests to the appliance by status code, or by the failure if no response arrived: dns, connect, tls, timeout, canceled, other.",
 	}, []string{"appliance", "code"})
 	m.parts.MustRegister(m.requests)
-	m.writers = commands.NewWriterMetrics(m.written)
+	for _, kind := range kinds {
+		m.written[kind] = &registrations{Registerer: r}
+		m.writers[kind] = commands.NewWriterMetrics(m.written[kind], kind)
+	}
 	m.acceptor = commands.NewAcceptorMetrics(r)
 	return m
 }
@@ -49,8 +55,10 @@ func (m *metrics) forget(before, after *runtime) {
 	for _, p := range before.appliances {
 		name := p.config.Name
 		stays := after.appliance(name)
-		if stays == nil || stays.writer == nil {
-			m.written.forget(prometheus.Labels{"appliance": name})
+		for _, kind := range kinds {
+			if stays == nil || stays.writer(kind) == nil {
+				m.written[kind].forget(prometheus.Labels{"appliance": name})
+			}
 		}
 		if stays == nil {
 			m.parts.forget(prometheus.Labels{"appliance": name})
@@ -111,12 +119,15 @@ var (
 	deadBytes      = newDesc("ndrbridge_dead_letter_bytes", "Bytes of stored dead letters by sink; those of sources have an empty sink label.", "sink")
 	intakeMessages = newDesc("ndrbridge_ticket_intake_messages_total", "Ticket messages received, by broker and result: stored, or refused (no acceptable command).", "intake", "result")
 	intakeUp       = newDesc("ndrbridge_ticket_intake_up", "1 while ticket commands can be received from the broker.", "intake")
-	writerState    = newDesc("ndrbridge_ticket_writer_state", "State of the ticket writer: 0 running, 1 retrying, 2 halted.", "appliance")
-	sourceLag      = newDesc("ndrbridge_source_lag_seconds", "How far the stream is behind the appliance's clock: 0 once it was read to its end; it grows while polls fail. Absent until known.", "appliance", "stream")
-	applianceUp    = newDesc("ndrbridge_appliance_up", "1 while the appliance can be polled, 0 while it cannot; absent until known.", "appliance")
-	applianceSkew  = newDesc("ndrbridge_appliance_clock_skew_seconds", "Seconds that the appliance's clock is ahead of the bridge's; negative if it is behind.", "appliance")
-	wrongDates     = newDesc("ndrbridge_appliance_dates_disbelieved_total", "Responses whose Date header contradicted earlier ones and was ignored.", "appliance")
-	deadLimit      = newDesc("ndrbridge_dead_letter_max_bytes", "Bytes of dead letters at which the sink halts: its share of dead_letters.max_bytes; absent if that is 0.", "sink")
+	writerStates   = map[commands.Kind]*prometheus.Desc{
+		commands.KindTicket: newDesc("ndrbridge_ticket_writer_state", "State of the ticket writer: 0 running, 1 retrying, 2 halted.", "appliance"),
+		commands.KindRule:   newDesc("ndrbridge_rule_writer_state", "State of the rule writer: 0 running, 1 retrying, 2 halted.", "appliance"),
+	}
+	sourceLag     = newDesc("ndrbridge_source_lag_seconds", "How far the stream is behind the appliance's clock: 0 once it was read to its end; it grows while polls fail. Absent until known.", "appliance", "stream")
+	applianceUp   = newDesc("ndrbridge_appliance_up", "1 while the appliance can be polled, 0 while it cannot; absent until known.", "appliance")
+	applianceSkew = newDesc("ndrbridge_appliance_clock_skew_seconds", "Seconds that the appliance's clock is ahead of the bridge's; negative if it is behind.", "appliance")
+	wrongDates    = newDesc("ndrbridge_appliance_dates_disbelieved_total", "Responses whose Date header contradicted earlier ones and was ignored.", "appliance")
+	deadLimit     = newDesc("ndrbridge_dead_letter_max_bytes", "Bytes of dead letters at which the sink halts: its share of dead_letters.max_bytes; absent if that is 0.", "sink")
 )
 
 func newDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -137,7 +148,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		journalBytes, journalLimit, journalEvents, journalFull, stateBytes, sinkLagEvents,
 		sinkLagBytes, sinkLagTime, sinkSkipped, redeliveries, sinkParked, deadLetters, deadDropped,
-		deadBytes, intakeMessages, intakeUp, writerState, applianceUp, applianceSkew,
+		deadBytes, intakeMessages, intakeUp, writerStates[commands.KindTicket], writerStates[commands.KindRule], applianceUp, applianceSkew,
 		wrongDates, deadLimit, sourceLag,
 	} {
 		ch <- desc
@@ -187,8 +198,8 @@ func (ch samples) ofParts(all *runtime) {
 		if ahead, ok := a.client.ClockSkew(); ok {
 			ch.gauge(applianceSkew, ahead.Seconds(), name)
 		}
-		if a.writer != nil {
-			ch.gauge(writerState, float64(a.writer.Status().State.Severity()), name)
+		for _, w := range a.writers {
+			ch.gauge(writerStates[w.Kind()], float64(w.Status().State.Severity()), name)
 		}
 	}
 	if share := limits(all.config).DeadShare(len(all.sinks)); share > 0 {

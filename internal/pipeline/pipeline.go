@@ -156,8 +156,10 @@ func (p *Pipeline) NotReady() []string {
 				reasons = append(reasons, fmt.Sprintf("stream %s has not been read yet", s.Source))
 			}
 		}
-		if a.writer != nil && a.writer.Status().State == sinks.StateHalted {
-			reasons = append(reasons, fmt.Sprintf("writing tickets to appliance %s is halted", a.config.Name))
+		for _, w := range a.writers {
+			if w.Status().State == sinks.StateHalted {
+				reasons = append(reasons, fmt.Sprintf("writing %ss to appliance %s is halted", w.Kind(), a.config.Name))
+			}
 		}
 	}
 	for _, part := range all.sinks {

@@ -12,6 +12,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
+	"ndrbridge/internal/commands"
 	"ndrbridge/poller"
 	"ndrbridge/sinks"
 )
@@ -117,9 +118,14 @@ func (c *control) status(ctx context.Context, _ admin.None) (admin.Status, error
 				of.LagSeconds = new(p.Behind.Seconds())
 			}
 		}
-		if a.writer != nil {
-			s := a.writer.Status()
-			status.Appliances[i].Tickets = &admin.TicketStatus{State: string(s.State), Since: s.Since, Error: s.Error, Cause: s.Cause}
+		for _, w := range a.writers {
+			s := w.Status()
+			of := &admin.WriterStatus{State: string(s.State), Since: s.Since, Error: s.Error, Cause: s.Cause}
+			if w.Kind() == commands.KindRule {
+				status.Appliances[i].Rules = of
+			} else {
+				status.Appliances[i].Tickets = of
+			}
 		}
 	}
 	for _, p := range c.all.intakes {

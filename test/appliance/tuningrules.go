@@ -233,6 +233,17 @@ func (a *Appliance) storeTuningRule(_ *rest.Request, object resource.Object) {
 	})
 }
 
+// AddRule adds a tuning rule that the appliance has by itself, and returns its id. Fields that are
+// not set have their defaults; those that clients create later have higher ids.
+func (a *Appliance) AddRule(fields map[string]any) int64 {
+	id := a.resources.tuningRules.Add(fields)
+	a.storeTuningRule(nil, a.resources.tuningRules.Get(id))
+	return id
+}
+
+// Rules returns the tuning rules, sorted by id. They must not be modified.
+func (a *Appliance) Rules() []map[string]any { return a.resources.tuningRules.All() }
+
 func (a *Appliance) changeTuning(change func(*tuned)) {
 	a.store.Lock()
 	defer a.store.Unlock()

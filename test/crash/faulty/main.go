@@ -73,7 +73,7 @@ func (b *bridge) run(ctx context.Context, path string) (err error) {
 		return err
 	}
 	var names []string
-	pollers, writers := poller.NewMetrics(registry), commands.NewWriterMetrics(registry)
+	pollers, writers := poller.NewMetrics(registry), commands.NewWriterMetrics(registry, commands.KindTicket)
 	for _, a := range b.config.Appliances {
 		names = append(names, a.Name)
 		if err := b.poll(ctx, a, pollers, writers); err != nil {
@@ -112,7 +112,7 @@ func (b *bridge) poll(ctx context.Context, a configs.Appliance, m *poller.Metric
 	}
 	if b.config.Tickets.Enabled {
 		w := commands.NewWriter(client, b.store, ownWrites, commands.WriterOptions{
-			Appliance: a.Name, RetryInitial: time.Duration(a.Retry.Initial), RetryMax: time.Duration(a.Retry.Max),
+			Appliance: a.Name, Kind: commands.KindTicket, RetryInitial: time.Duration(a.Retry.Initial), RetryMax: time.Duration(a.Retry.Max),
 			Probe: time.Duration(a.AuthRetry), Log: b.log, Metrics: writers,
 		})
 		b.running.Go(func() { w.Run(ctx, ctx) })

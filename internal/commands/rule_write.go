@@ -1,0 +1,214 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/failure"
+	"ndrbridge/internal/hiding"
+	"ndrbridge/internal/jsonscan"
+	"ndrbridge/transform"
+)
+
+// listedRule is a tuning rule as the appliance lists it.
+type listedRule struct {
+	id          int64
+	enabled     bool
+	expiration  int64 // in milliseconds since the epoch; 0: never
+	description string
+}
+
+// until returns when the rule ends, for people.
+func (r listedRule) until() string {
+	if r.expiration == 0 {
+		return "forever"
+	}
+	return "until " + time.UnixMilli(r.expiration).UTC().Format(time.RFC3339)
+}
+
+// listRules returns the tuning rules of the appliance, without those that have no valid id.
+func (w *Writer) listRules(ctx context.Context) (rules []listedRule, err error) {
+	var page appliance.Page
+	if err := w.client.HidingRules(ctx, &page); err != nil {
+		return nil, fmt.Errorf("read the tuning rules: %w", err)
+	}
+	for _, o := range page.Objects {
+		var r listedRule
+		if r.id, err = jsonscan.Integer(jsonscan.At(o.Raw, "id")); err != nil {
+			continue
+		}
+		r.enabled = string(jsonscan.At(o.Raw, "enabled")) != "false"
+		r.expiration, _ = jsonscan.Millis(jsonscan.At(o.Raw, "expiration")) // 0 if it is null
+		r.description = transform.Text(jsonscan.At(o.Raw, "description"))
+		rules = append(rules, r)
+	}
+	return rules, nil
+}
+
+// findRule returns the first listed rule that is selected.
+func (w *Writer) findRule(ctx context.Context, is func(listedRule) bool) (r listedRule, found bool, err error) {
+	rules, err := w.listRules(ctx)
+	if i := slices.IndexFunc(rules, is); i >= 0 {
+		return rules[i], true, err
+	}
+	return r, false, err
+}
+
+// slack is by how much the appliance may round the end of a rule.
+const slack = time.Second
+
+// writeRule carries out a command on a tuning rule. It reads the rules first, so that what an
+// earlier attempt did is not done again, and reads the result back.
+func (w *Writer) writeRule(late context.Context, c checkpoint.Command, command Command) error {
+	text := command.Extend
+	if command.Hide != nil {
+		text = command.Hide.Expiration
+	}
+	var end time.Time
+	if !command.End {
+		var err error
+		if end, err = time.Parse(time.RFC3339, text); err != nil {
+			return failure.Errorf(failure.Rejected, "read the end of the rule: %w", err)
+		}
+	}
+	if command.Hide != nil {
+		return w.hide(late, c, command, end)
+	}
+	is := func(r listedRule) bool { return r.id == command.RuleID }
+	before, found, err := w.findRule(late, is)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return failure.Errorf(failure.Rejected, "the appliance has no tuning rule %d", command.RuleID)
+	case command.End && !before.enabled:
+		return w.finish(late, c, result{rule: before})
+	}
+	// Disabling ends a rule whatever the appliance's clock shows, and keeps its expiration.
+	change := appliance.RuleChange{Enabled: new(false)}
+	if !command.End {
+		switch longer := before.expiration - end.UnixMilli(); {
+		case !before.enabled:
+			return failure.Errorf(failure.Rejected, "the tuning rule %d was ended: hide the detection again", before.id)
+		case before.expiration == 0 || longer > slack.Milliseconds():
+			return failure.Errorf(failure.Rejected, "the tuning rule %d lasts %s already", before.id, before.until())
+		case longer >= 0:
+			return w.finish(late, c, result{rule: before})
+		case !end.After(time.Now()):
+			return errPast(end)
+		}
+		change = appliance.RuleChange{Expiration: new(end.UnixMilli())}
+	}
+	patch := func(ctx context.Context) error { return w.client.PatchRule(ctx, command.RuleID, change) }
+	if err := w.o.Lease.Do(late, patch); err != nil {
+		return fmt.Errorf("change the tuning rule %d: %w", command.RuleID, err)
+	}
+	after, found, err := w.findRule(late, is)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return failure.Errorf(failure.Rejected, "the tuning rule %d is gone", command.RuleID)
+	case command.End && after.enabled:
+		return failure.Errorf(failure.Rejected, "the appliance accepted the change, but the tuning rule %d is still enabled: end it there", after.id)
+	case !command.End && !after.ends(end):
+		return failure.Errorf(failure.Rejected, "the appliance accepted the change, but the tuning rule %d lasts %s: change it there", after.id, after.until())
+	}
+	return w.finish(late, c, result{rule: after})
+}
+
+// ends reports whether the rule ends at a time, as far as the appliance may round it.
+func (r listedRule) ends(at time.Time) bool {
+	return time.UnixMilli(r.expiration).Sub(at).Abs() <= slack
+}
+
+func errPast(end time.Time) error {
+	return failure.Errorf(failure.Rejected, "the rule would have ended at %s, which is past: send a new command", end.Format(time.RFC3339))
+}
+
+// hide makes the rule of a command, unless there is one with the command's mark.
+func (w *Writer) hide(late context.Context, c checkpoint.Command, command Command, end time.Time) error {
+	mark := markOf(c)
+	made, found, err := w.findRule(late, func(r listedRule) bool { return strings.HasPrefix(r.description, mark) })
+	switch {
+	case err != nil:
+		return err
+	case found:
+		return w.finish(late, c, result{rule: made})
+	case !end.After(time.Now()):
+		return errPast(end)
+	}
+	rule, err := w.newRule(late, *command.Hide)
+	if err != nil {
+		return err
+	}
+	rule.Expiration, rule.Text = end.UnixMilli(), strings.TrimSuffix(mark+" "+command.By+": "+command.Hide.Description, ": ")
+	var id int64
+	create := func(ctx context.Context) (err error) {
+		id, err = w.client.CreateRule(ctx, rule)
+		return err
+	}
+	if err := w.o.Lease.Do(late, create); err != nil {
+		return fmt.Errorf("make a tuning rule: %w", err)
+	}
+	// An appliance may keep another description, or answer without the id.
+	made, found, err = w.findRule(late, func(r listedRule) bool { return r.id == id || strings.HasPrefix(r.description, mark) })
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return failure.Errorf(failure.Rejected, "the appliance accepted a tuning rule, but does not list it: look for %s there before a retry", mark)
+	case !made.ends(end):
+		return failure.Errorf(failure.Rejected, "the appliance accepted a tuning rule, but rule %d lasts %s: change it there", made.id, made.until())
+	}
+	return w.finish(late, c, result{rule: made})
+}
+
+// markOf returns the beginning of the description of the rule of a command. It identifies the
+// command even if the state is lost and ids begin again.
+func markOf(c checkpoint.Command) string {
+	return "[ndrbridge " + strconv.FormatUint(c.ID, 10) + "-" + strconv.FormatInt(c.Accepted.UnixMilli(), 10) + "]"
+}
+
+// newRule returns the rule that hides a detection, as the appliance shows that now.
+func (w *Writer) newRule(ctx context.Context, h Hide) (rule appliance.NewRule, err error) {
+	var page appliance.Page
+	if err := w.client.Detection(ctx, h.DetectionID, &page); err != nil {
+		return rule, fmt.Errorf("read the detection to hide: %w", err)
+	}
+	var d transform.Detection
+	for _, o := range page.Objects { // there is one
+		if d, err = transform.ParseDetection(o.Raw, o.Repaired); err != nil {
+			return rule, failure.Errorf(failure.Rejected, "read the detection to hide: %w", err)
+		}
+	}
+	of, err := hiding.Scope{AnyOffender: h.Offender == Any, AnyVictim: h.Victim == Any, AllTypes: h.Types == AllTypes}.Of(d)
+	if err != nil {
+		return rule, &failure.Error{Class: failure.Rejected, Err: err}
+	}
+	return appliance.NewRule{Type: of.Types[0], Offender: of.Offender, Victim: of.Victim}, nil
+}
+
+// reportRule is report for a command on a rule.
+func (w *Writer) reportRule(c checkpoint.Command, command Command, r result, now time.Time) (transform.Event, error) {
+	rule := transform.RuleCommand{
+		Command: c.ID, Action: "hide", ID: r.rule.id, DetectionID: command.Detection(),
+		Expiration: r.rule.expiration, By: command.By, Reason: r.reason,
+	}
+	switch {
+	case command.End:
+		rule.Action, rule.ID = "end", command.RuleID
+	case command.Extend != "":
+		rule.Action, rule.ID = "extend", command.RuleID
+	}
+	if r.reason != "" {
+		return w.events.RuleRejected(rule, now)
+	}
+	return w.events.RuleApplied(rule, now)
+}
