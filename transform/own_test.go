@@ -18,7 +18,7 @@ func ownAttributes(id, kind string) transform.Attributes {
 	switch kind {
 	case "appliance.unreachable", "audit.gap", "sink.halted", "sink.skipped", "blindspot.opened":
 		number, severity = 17, "high"
-	case "ticket.rejected", "rule.created", "rule.updated":
+	case "ticket.rejected", "rule.rejected", "rule.created", "rule.updated":
 		number, severity = 13, "medium"
 	}
 	return transform.Attributes{
@@ -189,6 +189,16 @@ func TestTicketEvents(t *testing.T) {
 			expect(t, e, ownAttributes(c.id+strconv.FormatInt(recorded.UnixMilli(), 10), c.kind), c.data)
 		})
 	}
+}
+
+func TestResultsOfCommandsOnRules(t *testing.T) {
+	rule := transform.RuleCommand{Command: 7, Action: "extend", ID: 9007199254740993, Expiration: 1774084698715, By: "ana"}
+	at := strconv.FormatInt(recorded.UnixMilli(), 10)
+	e := require.Value(encoder.RuleApplied(rule, recorded))(t)
+	expect(t, e, ownAttributes("rule.applied-7-"+at, "rule.applied"), `{"rule":{"command":7,"action":"extend","id":9007199254740993,"expiration":1774084698715,"by":"ana"}}`)
+	rule = transform.RuleCommand{Command: 8, Action: "hide", DetectionID: 25769804127, By: "ana", Reason: "answered 404"}
+	e = require.Value(encoder.RuleRejected(rule, recorded))(t)
+	expect(t, e, ownAttributes("rule.rejected-8-"+at, "rule.rejected"), `{"rule":{"command":8,"action":"hide","detection_id":25769804127,"by":"ana","reason":"answered 404"}}`)
 }
 
 func TestMessageRefusedEvents(t *testing.T) {

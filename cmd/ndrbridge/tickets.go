@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,14 +17,15 @@ import (
 	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
+	"ndrbridge/internal/commands"
 )
 
 func (c *command) ticketsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "tickets",
-		Short: "List, show, retry and drop ticket commands",
-		Long: `A ticket command is a change in a ticket system that is to be written to an appliance,
-for example that a ticket was closed or assigned. Commands are received through the admin
+		Short: "List, show, retry and drop commands to appliances",
+		Long: `A command is a change that is to be written to an appliance: in a ticket system, for
+example that a ticket was closed or assigned, or of a tuning rule. Commands are received through the admin
 API, webhooks, NATS and Kafka. They are kept until they are applied or rejected, and for
 a week after that.`,
 		Example: `  ndrbridge tickets list --status rejected
@@ -63,7 +65,7 @@ func (c *command) ticketsListCommand() *cobra.Command {
 						return page.Commands, page.Next == 0, err
 					},
 					row: func(command admin.TicketCommand) []any {
-						return []any{command.ID, command.Accepted.UTC().Format(time.RFC3339), command.Appliance, command.TicketID,
+						return []any{command.ID, command.Accepted.UTC().Format(time.RFC3339), command.Appliance, cmp.Or(command.TicketID, "-"),
 							wordCell(string(command.Status)), changesText(command.Command), command.Reason}
 					},
 					none: none,
@@ -85,18 +87,23 @@ func (c *command) ticketsListCommand() *cobra.Command {
 // changesText returns what a command changes, in the order of its JSON fields, without the
 // fields that have their own columns.
 func changesText(body []byte) string {
-	var fields struct {
-		DetectionID json.Number `json:"detection_id"`
-		Status      string      `json:"status"`
-		Resolution  string      `json:"resolution"`
-		Assignee    *string     `json:"assignee"`
-	}
+	var fields commands.Command
 	if json.Unmarshal(body, &fields) != nil {
 		return "?"
 	}
+	number := func(id int64) string { return strings.TrimPrefix(strconv.FormatInt(id, 10), "0") }
+	var hide commands.Hide
 	var parts []string
+	if fields.Hide != nil {
+		hide, parts = *fields.Hide, []string{"hide"}
+	}
+	if fields.End {
+		parts = append(parts, "end")
+	}
 	for _, f := range []struct{ name, value string }{
-		{"detection", fields.DetectionID.String()}, {"status", fields.Status}, {"resolution", fields.Resolution},
+		{"detection", number(fields.Detection())}, {"status", fields.Status}, {"resolution", fields.Resolution},
+		{"offender", hide.Offender}, {"victim", hide.Victim}, {"types", hide.Types}, {"until", hide.Expiration},
+		{"rule", number(fields.RuleID)}, {"until", fields.Extend},
 	} {
 		if f.value != "" {
 			parts = append(parts, f.name+"="+f.value)
@@ -104,6 +111,9 @@ func changesText(body []byte) string {
 	}
 	if fields.Assignee != nil {
 		parts = append(parts, "assignee="+strconv.Quote(*fields.Assignee))
+	}
+	if fields.By != "" {
+		parts = append(parts, "by="+strconv.Quote(fields.By))
 	}
 	return strings.Join(parts, " ")
 }
@@ -133,7 +143,7 @@ func (c *command) ticketsShowCommand() *cobra.Command {
 					done = command.Done.UTC().Format(time.RFC3339Nano)
 				}
 				_, err = fmt.Fprintf(c.stdout, "id         %d\nappliance  %s\nticket     %s\naccepted   %s\nstatus     %s\ndone       %s\nreason     %s\n\n%s",
-					command.ID, terminal.Printable(command.Appliance), terminal.Printable(command.TicketID), command.Accepted.UTC().Format(time.RFC3339Nano),
+					command.ID, terminal.Printable(command.Appliance), terminal.Printable(cmp.Or(command.TicketID, "-")), command.Accepted.UTC().Format(time.RFC3339Nano),
 					terminal.Printable(string(command.Status)), done, terminal.Printable(command.Reason), bodyText(command.Command))
 				return err
 			})
@@ -173,7 +183,7 @@ a command, this command asks for confirmation or, without a terminal, requires -
 					return err
 				}
 				if command.Status == checkpoint.CommandPending {
-					if err := c.confirmLoss(ctx, yes, fmt.Sprintf("Drop the pending ticket command %d of %s?", id, terminal.Printable(command.TicketID))); err != nil {
+					if err := c.confirmLoss(ctx, yes, fmt.Sprintf("Drop the pending ticket command %d of %s?", id, terminal.Printable(cmp.Or(command.TicketID, command.Appliance)))); err != nil {
 						return err
 					}
 				}

@@ -38,6 +38,7 @@ appliances:
     rate_limit: 1000
     detections: {start: beginning, interval: 20ms}
     audit: {interval: 20ms}
+    rules: {write: true}
     records: [{name: dns, interval: 20ms}]
     evidence: {match: detection.risk_score >= 99}
 sinks:

@@ -66,7 +66,8 @@ func (o Options) routes() map[string]map[string]served {
 	add(API.TailEvents.route, tail(semaphore.NewWeighted(maxTails)))
 	add(API.Backup.route, backup)
 	add(API.Verify.route, verify)
-	add(&route{method: http.MethodPost, paths: API.ListTicketCommands.paths, takes: request{body: true}}, o.takeCommands)
+	add(&route{method: http.MethodPost, paths: API.ListTicketCommands.paths, takes: request{body: true}}, o.takeTickets)
+	add(&route{method: http.MethodPost, paths: []string{"/commands"}, takes: request{body: true}}, o.takeAll)
 	// The id is the name of a ticket system.
 	webhook := &route{method: http.MethodPost, paths: API.GetTicketCommand.paths, takes: request{body: true, any: true}}
 	serve(served{webhook, o.takeWebhook, func(w http.ResponseWriter, r *http.Request) ([]byte, error) {

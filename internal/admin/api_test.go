@@ -48,6 +48,7 @@ var endpoints = []struct{ method, path string }{
 	{"DELETE", "/api/v1/tickets/1"},
 	{"POST", "/api/v1/tickets/1/retry"},
 	{"POST", "/api/v1/tickets/jira"},
+	{"POST", "/api/v1/commands"},
 }
 
 // request sends a request with a token, unless that is empty, and returns the response with its body.

@@ -15,14 +15,14 @@ var ErrNotRejected = errors.New("only a rejected command can be tried again")
 
 // TicketCommand is the JSON form of a ticket command.
 type TicketCommand struct {
-	ID        uint64                  `json:"id"`               // its id
-	Appliance string                  `json:"appliance"`        // the appliance's name
-	TicketID  string                  `json:"ticket_id"`        // the ticket
-	Command   json.RawMessage         `json:"command"`          // as accepted, with its appliance
-	Accepted  time.Time               `json:"accepted"`         // when it was accepted
-	Status    checkpoint.CommandState `json:"status"`           // pending, applied or rejected
-	Reason    string                  `json:"reason,omitempty"` // why it was rejected
-	Done      time.Time               `json:"done,omitzero"`    // when it was applied or rejected
+	ID        uint64                  `json:"id"`                  // its id
+	Appliance string                  `json:"appliance"`           // the appliance's name
+	TicketID  string                  `json:"ticket_id,omitempty"` // the ticket; absent if it is not about one
+	Command   json.RawMessage         `json:"command"`             // as accepted, with its appliance
+	Accepted  time.Time               `json:"accepted"`            // when it was accepted
+	Status    checkpoint.CommandState `json:"status"`              // pending, applied or rejected
+	Reason    string                  `json:"reason,omitempty"`    // why it was rejected
+	Done      time.Time               `json:"done,omitzero"`       // when it was applied or rejected
 }
 
 // NewTicketCommand returns the JSON form of a command, with its times in UTC.

@@ -16,7 +16,7 @@ import (
 	"ndrbridge/internal/commands/webhookintake"
 )
 
-// Tickets holds the HTTP intakes for ticket commands.
+// Tickets holds the HTTP intakes for commands.
 type Tickets struct {
 	// Acceptor is nil while tickets.enabled is false, and at a member of a cluster that does not own
 	// its log.
@@ -26,13 +26,13 @@ type Tickets struct {
 	Webhooks map[string]*webhookintake.Receiver
 }
 
-// Acceptor stores ticket commands. commands.Acceptor implements it.
+// Acceptor stores commands. commands.Acceptor implements it.
 type Acceptor interface {
 	Accept(ctx context.Context, key string, commands []commands.Command) ([]checkpoint.Acceptance, error)
 	Count(what commands.Received)
 }
 
-// accepted is the response to a request with ticket commands.
+// accepted is the response to a request with commands.
 type accepted struct {
 	Commands []acceptedCommand `json:"commands"`          // the commands, in the order of the request
 	Ignored  string            `json:"ignored,omitempty"` // why a webhook contained no command
@@ -47,7 +47,23 @@ type acceptedCommand struct {
 // maxKey is the maximum length of an Idempotency-Key, in bytes.
 const maxKey = 255
 
-func (o Options) takeCommands(_ *Client, w http.ResponseWriter, r *http.Request) (any, error) {
+// takeTickets accepts ticket commands.
+func (o Options) takeTickets(_ *Client, w http.ResponseWriter, r *http.Request) (any, error) {
+	return o.takeCommands(w, r, func(c commands.Command) error {
+		if kind := c.Kind(); kind != commands.KindTicket {
+			return &commands.FieldError{Problem: fmt.Sprintf("the command is about a %s: send it to /api/v1/commands", kind)}
+		}
+		return nil
+	})
+}
+
+// takeAll accepts commands of any kind.
+func (o Options) takeAll(_ *Client, w http.ResponseWriter, r *http.Request) (any, error) {
+	return o.takeCommands(w, r, func(commands.Command) error { return nil })
+}
+
+// takeCommands accepts the commands for which check returns nil.
+func (o Options) takeCommands(w http.ResponseWriter, r *http.Request, check func(commands.Command) error) (any, error) {
 	acceptor, err := o.acceptor()
 	if err != nil {
 		return nil, err
@@ -67,9 +83,17 @@ func (o Options) takeCommands(_ *Client, w http.ResponseWriter, r *http.Request)
 		return nil, err
 	}
 	all, several, err := commands.Parse(body)
+	for i, c := range all {
+		if err = check(c); err != nil {
+			if wrong, ok := errors.AsType[*commands.FieldError](err); ok {
+				wrong.Index = i
+			}
+			break
+		}
+	}
 	if err != nil {
 		acceptor.Count(commands.ReceivedRefused)
-		return nil, commandProblem(err, false)
+		return nil, commandProblem(err, several && len(all) > 0)
 	}
 	if key != "" {
 		key = "http/" + key

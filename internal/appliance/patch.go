@@ -54,12 +54,12 @@ func (c *Client) PatchTicket(ctx context.Context, ticketID string, change Detect
 func (c *Client) change(ctx context.Context, method, path string, members map[string]any) error {
 	r := request{method: method, path: path}
 	r.encode("change", members)
-	return c.change(ctx, r, nil)
+	return c.doChange(ctx, r, nil)
 }
 
-// change sends a request that changes something, and passes the beginning of the answer to read
+// doChange sends a request that changes something, and passes the beginning of the answer to read
 // unless that is nil.
-func (c *Client) change(ctx context.Context, r request, read func(resp *http.Response, answer []byte)) error {
+func (c *Client) doChange(ctx context.Context, r request, read func(resp *http.Response, answer []byte)) error {
 	return c.do(ctx, r, func(resp *http.Response) error {
 		answer, err := io.ReadAll(io.LimitReader(resp.Body, maxDrain))
 		answer = bytes.TrimSpace(answer)

@@ -29,7 +29,7 @@ type NewRule struct {
 func (c *Client) CreateRule(ctx context.Context, rule NewRule) (id int64, err error) {
 	r := request{method: http.MethodPost, path: hidingRules, notFound: notOffered}
 	r.encode("rule", rule)
-	err = c.change(ctx, r, func(resp *http.Response, answer []byte) {
+	err = c.doChange(ctx, r, func(resp *http.Response, answer []byte) {
 		var created struct {
 			ID int64 `json:"id"`
 		}
@@ -52,7 +52,7 @@ type RuleChange struct {
 func (c *Client) PatchRule(ctx context.Context, id int64, change RuleChange) error {
 	r := request{method: http.MethodPatch, path: hidingRules + "/" + strconv.FormatInt(id, 10)}
 	r.encode("change", change)
-	return c.change(ctx, r, nil)
+	return c.doChange(ctx, r, nil)
 }
 
 // fetchList fetches all objects under a path that not every appliance has, whose answer does not

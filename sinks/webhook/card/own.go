@@ -107,7 +107,7 @@ func (c *Card) own(e transform.Event) {
 		return string(t)
 	}
 	c.Note = "ndrbridge at " + e.Appliance
-	facts := []Fact{{"Ticket", "ticket_id"}, {"Status", "status"}, {"Resolution", "resolution"}, {"Assignee", "assignee"}, {"From", "from"}, {"To", "to"}, {"Reason", "reason"}, {"Error", "error"}}
+	facts := []Fact{{"Ticket", "ticket_id"}, {"Status", "status"}, {"Resolution", "resolution"}, {"Assignee", "assignee"}, {"By", "by"}, {"From", "from"}, {"To", "to"}, {"Reason", "reason"}, {"Error", "error"}}
 	c.Level, _ = e.Severity()
 	advice := ""
 	switch kind := kindOf(e); kind {
@@ -150,6 +150,13 @@ func (c *Card) own(e transform.Event) {
 		c.Title = "Ticket " + field("ticket_id") + " differs from its detection"
 	case "ticket.lost":
 		c.Title = "Ticket " + field("ticket_id") + " is lost"
+	case "rule.applied", "rule.rejected":
+		result := map[string]string{"rule.applied": " was carried out at ", "rule.rejected": " was not carried out at "}[kind]
+		c.Title = "The command to " + field("action") + " by a tuning rule" + result + e.Appliance
+		facts = []Fact{{"Rule", "id"}, {"Detection", "detection_id"}, {"By", "by"}, {"Reason", "reason"}}
+		var until millis
+		unpack(fields["expiration"], &until)
+		c.fact("Until", until.clock())
 	case "rule.created", "rule.updated", "rule.expired", "rule.removed":
 		c.rule(kind, fields, data["changes"])
 		facts = []Fact{{"Description", "description"}, {"Author", "author"}}
