@@ -3,6 +3,7 @@ package configs
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"ndrbridge/sinks/webhook/ticketopener"
 )
@@ -43,7 +44,8 @@ type TicketMoves struct {
 
 // TicketMove is how a ticket gets another status.
 type TicketMove struct {
-	// To is a status, or a transition by its id or name. Absent: the ticket is not moved.
+	// To is a status, or a transition by its id or name; with servicenow, a value of the column
+	// state. Absent: the ticket is not moved.
 	To string `yaml:"to"`
 	// Fields are set with the move, by their names.
 	Fields map[string]string `yaml:"fields"`
@@ -69,14 +71,18 @@ func (m TicketMoves) all() map[string]TicketMove {
 }
 
 // ticketFollow checks the follow block of tickets at a path.
-func (c checks) ticketFollow(path string, f *TicketFollow) {
+func (c checks) ticketFollow(path string, t *TicketOpener) {
+	f := t.Follow
 	if f == nil {
 		return
 	}
 	states := f.States.all()
 	for _, status := range slices.Sorted(maps.Keys(states)) {
-		if m := states[status]; m.To == "" && len(m.Fields) > 0 {
+		switch m := states[status]; {
+		case m.To == "" && len(m.Fields) > 0:
 			c.missing(join(path+".states", status) + ".to")
+		case t.System == systemServiceNow && strings.Trim(m.To, "0123456789") != "":
+			c.wrong(join(path+".states", status)+".to", "%q is not a value of the column state; write the number, such as \"6\" for Resolved", m.To)
 		}
 	}
 	if f.States.Reopened.To != "" && f.States.Closed.To == "" {

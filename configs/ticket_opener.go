@@ -64,8 +64,8 @@ type TicketOpener struct {
 	// Lookup finds the ticket of a detection; generic only. Without it, a crash at the
 	// wrong moment may open a second ticket.
 	Lookup *TicketLookup `yaml:"lookup" with:"system=generic"`
-	// Follow lets a ticket follow its detection; jira only.
-	Follow *TicketFollow `yaml:"follow" with:"system=jira"`
+	// Follow lets a ticket follow its detection; not with generic.
+	Follow *TicketFollow `yaml:"follow" with:"system=jira,servicenow"`
 }
 
 // TicketLookup configures the request that asks a generic ticket system for the ticket of
@@ -161,7 +161,7 @@ func (c checks) ticketOpener(path string, s Sink) {
 		c.wrong(at+".link", "is true (the default), but tickets.enabled is false, so nothing can be written to appliances; set tickets.enabled to true, or link to false")
 	}
 	c.openerConflicts(path, w)
-	c.ticketFollow(at+".follow", t.Follow)
+	c.ticketFollow(at+".follow", t)
 	if s.Mode != "structured" {
 		c.wrong(parent(path)+".mode", "%q is not supported with ticket, which uses the system's own protocol; leave it out", s.Mode)
 	}

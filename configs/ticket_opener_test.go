@@ -35,6 +35,13 @@ func TestTicketOpenerErrors(t *testing.T) {
 		{name: "another mode", webhook: `url: "https://j.example", ticket: {` + jira + `}`, rest: `, mode: batch`, tickets: true, messages: []string{"sinks[0].mode"}},
 		{name: "the field that identifies tickets is redacted", webhook: `url: "https://j.example", ticket: {` + jira + `}`, rest: `, redact: [detection.ticket_id]`, tickets: true, messages: []string{"sinks[0].redact: removes detection.ticket_id"}},
 		{name: "a delay below 0", webhook: `url: "https://j.example", ticket: {` + jira + `, search_delay: -1s}`, tickets: true, messages: []string{"ticket.search_delay"}},
+		{name: "a ticket that follows", webhook: `url: "https://j.example", ticket: {` + jira + `, follow: {comment: [status, noted], states: {closed: {to: Done, fields: {resolution: Done}}, reopened: {to: "11"}}}}`, tickets: true},
+		{name: "a comment on what never comes", webhook: `url: "https://j.example", ticket: {` + jira + `, follow: {comment: [stauts]}}`, tickets: true, messages: []string{"follow.comment[0]", "status"}},
+		{name: "a move on a status that is none", webhook: `url: "https://j.example", ticket: {` + jira + `, follow: {states: {done: {to: Done}}}}`, tickets: true, messages: []string{"follow.states.done"}},
+		{name: "fields without a move", webhook: `url: "https://j.example", ticket: {` + jira + `, follow: {states: {closed: {fields: {resolution: Done}}}}}`, tickets: true, messages: []string{"follow.states.closed.to: is missing"}},
+		{name: "a reopening without a closing", webhook: `url: "https://j.example", ticket: {` + jira + `, follow: {states: {reopened: {to: To Do}}}}`, tickets: true, messages: []string{"follow.states.reopened: is set without closed"}},
+		{name: "a state of ServiceNow by its name", webhook: `url: "https://s.example", ticket: {system: servicenow, follow: {states: {closed: {to: Resolved}}}}`, tickets: true, messages: []string{"follow.states.closed.to", "write the number"}},
+		{name: "a generic ticket that follows", webhook: `url: "https://g.example/t", template: '{}', ticket: {system: generic, id: a, follow: {comment: [status]}}`, tickets: true, messages: []string{"ticket.follow: belongs to system jira or servicenow"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := sink(`webhook: {` + c.webhook + `}` + c.rest)

@@ -47,6 +47,8 @@ type Server struct {
 	mux       *http.ServeMux
 	mu        sync.Mutex
 	incidents []Incident
+	inserted  int
+	notes     []note
 }
 
 // New returns a server without incidents.
@@ -54,6 +56,9 @@ func New(o Options) *Server {
 	s := &Server{o: o, mux: http.NewServeMux()}
 	s.mux.HandleFunc("POST /api/now/table/incident", s.insert)
 	s.mux.HandleFunc("GET /api/now/table/incident", s.query)
+	s.mux.HandleFunc("GET /api/now/table/incident/{id}", s.get)
+	s.mux.HandleFunc("PATCH /api/now/table/incident/{id}", s.update)
+	s.mux.HandleFunc("GET /api/now/table/sys_journal_field", s.journal)
 	return s
 }
 
@@ -124,13 +129,14 @@ func (s *Server) insert(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
-	n := len(s.incidents) + 1
+	s.inserted++
+	n := s.inserted
 	id := md5.Sum([]byte(strconv.Itoa(n)))
 	incident["sys_id"] = hex.EncodeToString(id[:])
 	incident["number"] = fmt.Sprintf("INC%07d", 10000+n)
-	incident["state"], incident["close_code"] = "1", ""
+	incident["state"], incident["close_code"], incident["active"], incident["assigned_to"] = "1", "", "true", ""
 	incident["sys_mod_count"], incident["sys_updated_by"] = "0", s.o.Username
-	incident["sys_created_on"] = s.o.Now().UTC().Format(time.DateTime)
+	incident["sys_created_on"], incident["sys_updated_on"] = s.now(), s.now()
 	s.incidents = append(s.incidents, incident)
 	shown := incident.clone(nil)
 	s.mu.Unlock()

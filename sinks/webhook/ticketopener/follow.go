@@ -42,7 +42,7 @@ type Standing struct {
 	Status   string // for people
 	Closed   bool   // the status is that of a ticket that is done
 	Assignee string // the account; empty: nobody
-	// Moved is when the status last changed; zero if unknown.
+	// Moved is when the status last changed, at the latest; zero if unknown.
 	Moved time.Time
 	// Commented reports whether the ticket has a comment with the key that was asked for.
 	Commented bool

@@ -48,7 +48,7 @@ func NewServiceNow(o ServiceNowOptions) (System, error) {
 func (serviceNow) secrets() []string { return nil }
 
 // ticketColumns are the columns of a record that are read.
-const ticketColumns = "number,sys_id,correlation_id"
+const ticketColumns = "number,sys_id,correlation_id,state"
 
 func (serviceNow) searchable() bool { return true }
 
@@ -70,6 +70,7 @@ type record struct {
 	Number        string `json:"number"`
 	SysID         string `json:"sys_id"`
 	CorrelationID string `json:"correlation_id"`
+	State         string `json:"state"`
 }
 
 // found parses the answer to find.
@@ -96,7 +97,7 @@ func (s serviceNow) found(e transform.Event, a webhook.Answer) (Ticket, error) {
 func (s serviceNow) ticket(r record) Ticket {
 	page := s.site.JoinPath("nav_to.do")
 	page.RawQuery = url.Values{"uri": {s.Table + ".do?sys_id=" + r.SysID}}.Encode()
-	return Ticket{ID: r.Number, URL: page.String()}
+	return Ticket{ID: r.Number, Key: r.SysID, URL: page.String(), status: r.State}
 }
 
 func (s serviceNow) open(e transform.Event) (webhook.Request, error) {

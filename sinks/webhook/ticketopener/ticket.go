@@ -20,6 +20,8 @@ type Ticket struct {
 	ID  string `json:"id"`            // the id shown to people
 	Key string `json:"key,omitempty"` // the id that never changes; empty: ID
 	URL string `json:"url,omitempty"` // of its page; empty if unknown
+
+	status string // that the answer shows; empty: none
 }
 
 // System is the protocol of a ticket system. The errors of its methods are *failure.Error.
@@ -167,7 +169,7 @@ func (p *preset) findOrOpen(ctx context.Context, c *webhook.Conversation, e tran
 		return nil
 	}
 	m.Attempt, m.Lost = time.Time{}, false
-	m.State, m.Recorded = transform.Text(jsonscan.At(e.Data(), "detection.status")), e.RecordedTime
+	m.State, m.Recorded, m.Seen = transform.Text(jsonscan.At(e.Data(), "detection.status")), e.RecordedTime, m.status
 	r := p.report(e, m.Ticket)
 	r.action = transform.TicketOpened
 	return p.remember(ctx, c, e, *m, &r)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -213,7 +214,14 @@ func startJira(t testing.TB) *tool {
 }
 
 func startServiceNow(t testing.TB) *tool {
-	o := &tool{name: "servicenow", now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), auth: [2]string{"ndrbridge", "a-password"}}
+	o := &tool{
+		name: "servicenow", now: time.Date(2026, 3, 15, 9, 0, 0, 0, time.UTC), auth: [2]string{"ndrbridge", "a-password"},
+		states: map[string]stateMove{
+			"closed":   {ticketopener.Move{To: "6", Fields: map[string]string{"close_code": "Resolved by caller", "close_notes": "closed at the appliance"}}, "6"},
+			"reopened": {ticketopener.Move{To: "2"}, "2"},
+		},
+		initial: "1", working: "3", kept: "8", people: [2]string{"u-1", "u-2"},
+	}
 	o.serve(t, func(url string) http.Handler {
 		instance := servicenow.New(servicenow.Options{URL: url, Username: o.auth[0], Password: o.auth[1], Now: o.clock})
 		o.opened = func() (ids []string) {
@@ -221,6 +229,22 @@ func startServiceNow(t testing.TB) *tool {
 				ids = append(ids, i["number"])
 			}
 			return ids
+		}
+		o.see = func(id string) ticket {
+			for _, i := range instance.Incidents() {
+				if i["number"] == id {
+					return ticket{Status: i["state"], Assignee: i["assigned_to"], Comments: instance.Notes(id), Archived: i["locked"] == "true"}
+				}
+			}
+			return ticket{Deleted: true}
+		}
+		o.change = func(id string, change func(*ticket)) {
+			t := o.see(id)
+			change(&t)
+			instance.Change(id, servicenow.Incident{"state": t.Status, "assigned_to": t.Assignee, "locked": strconv.FormatBool(t.Archived)})
+			if t.Deleted {
+				instance.Delete(id)
+			}
 		}
 		return instance
 	})
@@ -303,7 +327,7 @@ func eachTool(t *testing.T, test func(t *testing.T, o *tool)) {
 
 // eachFollower runs a test with each of the tools whose tickets follow their detections.
 func eachFollower(t *testing.T, test func(t *testing.T, o *tool)) {
-	for _, start := range []func(testing.TB) *tool{startJira} {
+	for _, start := range []func(testing.TB) *tool{startJira, startServiceNow} {
 		o := start(t)
 		t.Run(o.name, func(t *testing.T) { test(t, o) })
 	}

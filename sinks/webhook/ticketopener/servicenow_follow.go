@@ -1,0 +1,134 @@
+package ticketopener
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"ndrbridge/internal/failure"
+	"ndrbridge/sinks/webhook"
+)
+
+// Statuses of ServiceNow are the values of the column state. The instance does not tell when that
+// changed; sys_updated_on is not before it.
+
+// recordURL returns the address of a record.
+func (s serviceNow) recordURL(t Ticket) *url.URL { return s.table.JoinPath(cmp.Or(t.Key, t.ID)) }
+
+func (s serviceNow) read(ctx context.Context, c *webhook.Conversation, t Ticket, key string) (Standing, error) {
+	target := s.recordURL(t)
+	target.RawQuery = url.Values{"sysparm_fields": {"state,active,assigned_to,sys_updated_on"}, "sysparm_exclude_reference_link": {"true"}}.Encode()
+	a, err := c.Do(ctx, webhook.Request{Method: http.MethodGet, URL: target})
+	if err != nil {
+		return Standing{}, err
+	}
+	if a.Status == http.StatusNotFound {
+		return Standing{}, errLost
+	}
+	var reply struct {
+		Result struct {
+			State      string `json:"state"`
+			Active     string `json:"active"`
+			AssignedTo string `json:"assigned_to"`
+			UpdatedOn  string `json:"sys_updated_on"`
+		}
+	}
+	if err := decode(a, failure.Transient, &reply); err != nil {
+		return Standing{}, err
+	}
+	r := reply.Result
+	if r.State == "" {
+		return Standing{}, failure.Errorf(failure.Transient, "the record has no state: %s", a.QuoteBody())
+	}
+	// A resolved incident, of state 6, is still active.
+	now := Standing{Status: r.State, Assignee: r.AssignedTo, Closed: r.Active == "false" || s.Table == "incident" && r.State >= "6"}
+	now.Moved, _ = time.Parse(time.DateTime, r.UpdatedOn) // in UTC; zero if it is in a format of the account
+	if key != "" {
+		now.Commented, err = s.commented(ctx, c, t, key)
+	}
+	return now, err
+}
+
+// commented reports whether a work note of the record has a key.
+func (s serviceNow) commented(ctx context.Context, c *webhook.Conversation, t Ticket, key string) (bool, error) {
+	target := s.site.JoinPath("api/now/table/sys_journal_field")
+	target.RawQuery = url.Values{
+		"sysparm_query":  {"element_id=" + t.Key + "^element=work_notes^valueENDSWITH" + key},
+		"sysparm_fields": {"element_id"}, "sysparm_limit": {"1"},
+	}.Encode()
+	a, err := c.Do(ctx, webhook.Request{Method: http.MethodGet, URL: target})
+	if err != nil {
+		return false, err
+	}
+	var reply struct {
+		Result []struct {
+			ElementID string `json:"element_id"`
+		}
+	}
+	if err := decode(a, failure.Halted, &reply); err != nil {
+		return false, err
+	}
+	if len(reply.Result) > 0 && reply.Result[0].ElementID != t.Key {
+		return false, failure.Errorf(failure.Halted, "the table sys_journal_field cannot be queried; give the account a role that reads it, such as itil")
+	}
+	return len(reply.Result) > 0, nil
+}
+
+func (s serviceNow) step(_ context.Context, _ *webhook.Conversation, _ Ticket, to string) (Step, error) {
+	return Step{ID: to, Status: to}, nil
+}
+
+func (s serviceNow) move(ctx context.Context, c *webhook.Conversation, t Ticket, to Step, fields map[string]string) error {
+	columns := map[string]string{"state": to.ID}
+	maps.Copy(columns, fields)
+	written, err := s.write(ctx, c, t, columns)
+	if err != nil {
+		return err
+	}
+	// A business rule may leave the state as it is, without an error.
+	if got := written["state"]; got != "" && got != to.ID {
+		return failure.Errorf(failure.Rejected, "the record has state %s, not %s", c.Quote(got), to.ID)
+	}
+	return nil
+}
+
+func (s serviceNow) assign(ctx context.Context, c *webhook.Conversation, t Ticket, account string) error {
+	written, err := s.write(ctx, c, t, map[string]string{"assigned_to": account})
+	if err == nil && written["assigned_to"] == "" {
+		err = failure.Errorf(failure.Rejected, "the instance knows no user %q", account) // which it ignores
+	}
+	return err
+}
+
+func (s serviceNow) comment(ctx context.Context, c *webhook.Conversation, t Ticket, text string) error {
+	_, err := s.write(ctx, c, t, map[string]string{"work_notes": text})
+	return err
+}
+
+// write sets columns of a record, and returns their values after that.
+func (s serviceNow) write(ctx context.Context, c *webhook.Conversation, t Ticket, columns map[string]string) (map[string]string, error) {
+	body, err := json.Marshal(columns)
+	if err != nil {
+		return nil, failure.Unsendable("encode a change of a record: %w", err)
+	}
+	target := s.recordURL(t)
+	target.RawQuery = url.Values{
+		"sysparm_fields": {strings.Join(slices.Sorted(maps.Keys(columns)), ",")}, "sysparm_exclude_reference_link": {"true"},
+	}.Encode()
+	a, err := c.Do(ctx, webhook.Request{Method: http.MethodPatch, URL: target, Body: body, Once: true})
+	if err != nil {
+		return nil, err
+	}
+	if err := refusalOf(a); err != nil {
+		return nil, err
+	}
+	var reply struct{ Result map[string]string }
+	err = decode(a, failure.Transient, &reply)
+	return reply.Result, err
+}
