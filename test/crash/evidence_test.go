@@ -6,10 +6,14 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
+	"testing"
 	"time"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
 
@@ -66,10 +70,41 @@ func (s *sensor) requireEvidence() {
 	}
 }
 
+// awaitEvidence waits until all evidence has reached a sink. Some may be dead letters, so it gives up
+// if there is no progress.
+func (s *sensor) awaitEvidence() {
+	const enough = time.Minute
+	f := &s.follow.arrived
+	for least, progress := -1, time.Now(); time.Since(progress) < enough; time.Sleep(200 * time.Millisecond) {
+		f.mu.Lock()
+		missing := len(s.missingEvidence(f))
+		f.mu.Unlock()
+		if missing == 0 {
+			return
+		}
+		if least < 0 || missing < least {
+			least, progress = missing, time.Now()
+		}
+	}
+}
+
+// giveUpEvidence records which evidence is a dead letter: its searches kept failing while others
+// succeeded.
+func (s *sensor) giveUpEvidence(t *testing.T, store *checkpoint.Store) {
+	t.Helper()
+	dead, err := store.Dead(t.Context(), checkpoint.SourceOwner(checkpoint.Source{Appliance: s.name, Stream: poller.StreamEvidence}), "", 10_000)
+	require.NoError(t, err)
+	for _, d := range dead {
+		if id, err := strconv.ParseInt(strings.TrimSuffix(d.Key, "-evidence"), 10, 64); err == nil {
+			s.follow.dead[id] = true
+		}
+	}
+}
+
 // missingEvidence returns the detections that the appliance shows, if they must have evidence.
 func (s *sensor) missingEvidence(f *followed) (missing []string) {
 	for _, v := range s.appliance.Latest() {
-		if s.follow.due[v.ID] && len(f.evidence[v.ID]) == 0 {
+		if s.follow.due[v.ID] && !s.follow.dead[v.ID] && len(f.evidence[v.ID]) == 0 {
 			missing = append(missing, fmt.Sprintf("the evidence of detection %d", v.ID))
 		}
 	}

@@ -82,10 +82,15 @@ func (s *scene) judge(t *testing.T, kills int) {
 	s.judgeSteps(t, kills)
 }
 
-// noDeadLetters fails if there are dead letters: every event can be delivered.
+// noDeadLetters fails if there are dead letters: every event can be delivered. Only a search for
+// evidence may keep failing while others succeed.
 func (s *scene) noDeadLetters(t *testing.T) {
 	t.Helper()
 	for owner, dead := range s.stats(t).DeadLetters {
+		if s.followUps && strings.HasSuffix(fmt.Sprint(owner), poller.StreamEvidence) {
+			t.Logf("%s has %d dead letters", owner, dead.Count) // the searches kept failing
+			continue
+		}
 		assert.True(t, dead.Count <= 0, owner, "has", dead.Count, "dead letters")
 	}
 }

@@ -40,6 +40,7 @@ type scene struct {
 	injected int    // faults at the webhook so far
 	full     int    // runs in which a write found no space
 	restarts map[string]int
+	skipped  bool // events left the journal before evidence had read them
 	steps    *stepWatch
 }
 

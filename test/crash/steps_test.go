@@ -146,6 +146,7 @@ func (s *scene) countKill(t *testing.T, store *checkpoint.Store, committed []tra
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, sensor := range s.sensors {
+		sensor.giveUpEvidence(t, store)
 		for _, stream := range followUpStreams {
 			source := checkpoint.Source{Appliance: sensor.name, Stream: stream}
 			position, err := store.Position(t.Context(), source)
