@@ -711,7 +711,8 @@ func TestAStreamWithALongIntervalHasNoLagBetweenItsPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := require.Value(checkpoint.Open(filepath.Join(dir, "state.db"), checkpoint.Options{}))(t)
 		defer store.Close()
-		polls, status := 0, http.StatusOK
+		var polls atomic.Int64
+		var fails atomic.Bool
 		client := require.Value(appliance.New(appliance.Options{
 			URL: "http://sensor.example", Key: func() (string, error) { return "key", nil },
 			Transport: directly{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -720,8 +721,10 @@ func TestAStreamWithALongIntervalHasNoLagBetweenItsPolls(t *testing.T) {
 					io.WriteString(w, `{"version":"26.3.0"}`)
 					return
 				}
-				w.WriteHeader(status)
-				if polls++; polls < 3 { // then no rule is listed any more, which the next poll confirms
+				if fails.Load() {
+					w.WriteHeader(http.StatusInternalServerError)
+				}
+				if polls.Add(1) < 3 { // then no rule is listed any more, which the next poll confirms
 					io.WriteString(w, `[{"id":1},{"id":2}]`)
 				} else {
 					io.WriteString(w, `[]`)
@@ -736,13 +739,13 @@ func TestAStreamWithALongIntervalHasNoLagBetweenItsPolls(t *testing.T) {
 		defer synctest.Wait()
 		defer stop()
 		go p.Run(ctx)
-		for polls < 10 {
+		for polls.Load() < 10 {
 			time.Sleep(10 * time.Minute)
 			synctest.Wait()
 			progress, ok := p.Progress()
-			require.True(t, ok && progress.Behind == 0, "after", polls, "polls", progress)
+			require.True(t, ok && progress.Behind == 0, "after", polls.Load(), "polls", progress)
 		}
-		status = http.StatusInternalServerError
+		fails.Store(true)
 		time.Sleep(27 * time.Hour)
 		synctest.Wait()
 		progress, _ := p.Progress()
