@@ -39,7 +39,11 @@ func (c *counter) Accept(_ context.Context, key string, commands []commands.Comm
 	}
 	c.keys = append(c.keys, key)
 	for _, command := range commands {
-		c.tickets = append(c.tickets, command.TicketID)
+		name := command.TicketID
+		if command.Hide != nil {
+			name = fmt.Sprintf("SEC-%d", command.Hide.DetectionID)
+		}
+		c.tickets = append(c.tickets, name)
 	}
 	return make([]checkpoint.Acceptance, len(commands)), nil
 }
@@ -119,7 +123,11 @@ func command(ticket string) []byte {
 func numbered(n int) (bodies [][]byte, names []string) {
 	for i := range n {
 		names = append(names, fmt.Sprintf("SEC-%d", i))
-		bodies = append(bodies, command(names[i]))
+		body := command(names[i])
+		if i > 0 { // the intakes take every kind
+			body = fmt.Appendf(nil, `{"hide": {"detection_id": %d, "expiration": "24h"}, "by": "ana"}`, i)
+		}
+		bodies = append(bodies, body)
 	}
 	return bodies, names
 }
@@ -130,5 +138,6 @@ var wrong = []struct{ body, says string }{
 	{`{"ticket_id": "SEC-1", "state": "closed"}`, "is an unknown field"},
 	{`{"ticket_id": "SEC-1", "status": "done"}`, "new, in_progress, closed, acknowledged"},
 	{`[{"ticket_id": "SEC-1", "status": "closed"}, {"status": "closed"}]`, "ticket_id is missing"},
+	{`{"hide": {"detection_id": 12}, "by": "ana"}`, "every rule must end"},
 	{"", "it is not valid JSON"},
 }
