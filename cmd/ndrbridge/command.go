@@ -60,7 +60,7 @@ in NDRBRIDGE_CONFIG, or else from ndrbridge.yaml in the working directory, or el
 /etc/ndrbridge/ndrbridge.yaml. NDRBRIDGE_ variables, one for each key, take precedence over
 files; ndrbridge config print shows the result.
 
-The help lists the commands cluster and tickets once they are configured.
+The help lists the commands cluster, rule and tickets once they are configured.
 
 Output is coloured on a terminal unless NO_COLOR is set. COLUMNS sets its width. TZ is the
 time zone of dates in flags.
@@ -72,14 +72,14 @@ arguments are wrong, and 78 when the configuration has an error.`,
   ndrbridge run --config ndrbridge.yaml
   ndrbridge status --config ndrbridge.yaml`,
 	}
-	cluster, tickets := c.clusterCommand(), c.ticketsCommand()
+	cluster, rule, tickets := c.clusterCommand(), c.ruleCommand(), c.ticketsCommand()
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
 	}{
 		{"Configure and run:", []*cobra.Command{c.configCommand(), c.checkCommand(), c.tryCommand(), c.runCommand(), c.reloadCommand()}},
 		{"Observe:", []*cobra.Command{c.statusCommand(), c.tailCommand(), c.verifyCommand(), cluster}},
-		{"Control:", []*cobra.Command{c.deadCommand(), c.replayCommand(), c.rewindCommand(), c.pauseCommand(), c.resumeCommand(), c.sendCommand(), c.hideCommand(), tickets, c.stateCommand()}},
+		{"Control:", []*cobra.Command{c.deadCommand(), c.replayCommand(), c.rewindCommand(), c.pauseCommand(), c.resumeCommand(), c.sendCommand(), c.hideCommand(), rule, tickets, c.stateCommand()}},
 		{"About the program:", []*cobra.Command{c.versionCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
@@ -96,6 +96,7 @@ arguments are wrong, and 78 when the configuration has an error.`,
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		if cmd == root {
 			cluster.Hidden, tickets.Hidden = c.unused()
+			rule.Hidden = tickets.Hidden
 		}
 		help(cmd, args)
 	})
@@ -133,7 +134,9 @@ var otherNames = map[string][]string{
 	"check":  {"doctor", "lint", "validate"},
 	"config": {"configure", "generate", "init"},
 	"dead":   {"dlq", "failed", "failures"},
+	"hide":   {"mute", "silence", "snooze", "suppress"},
 	"reload": {"restart"},
+	"rule":   {"unhide"},
 	"run":    {"agent", "daemon", "serve", "server", "start"},
 	"state":  {"backup", "compact", "db"},
 	"status": {"health", "healthcheck", "healthy", "info", "list", "ls", "ping", "ps", "ready", "show", "top"},

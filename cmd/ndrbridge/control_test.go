@@ -63,6 +63,16 @@ sinks:
 	return i
 }
 
+// takeCommands lets the installation accept commands, on rules too if rules is true.
+func (i *installation) takeCommands(rules bool) {
+	i.t.Helper()
+	text := string(require.Value(os.ReadFile(i.config))(i.t)) + "tickets: {enabled: true}\n"
+	if rules {
+		text = strings.Replace(text, "rate_limit:", "rules: {write: true, max_expiration: 3d}\n    rate_limit:", 1)
+	}
+	require.NoError(i.t, os.WriteFile(i.config, []byte(text), 0o600))
+}
+
 // start runs a bridge until stop is called.
 func (i *installation) start() (stop func()) {
 	i.t.Helper()

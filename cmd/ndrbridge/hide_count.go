@@ -206,7 +206,11 @@ func journalled(ctx context.Context, control *admin.Client, appliance string, id
 			return transform.ParseDetection(jsonscan.At(e.Data(), "detection"), false)
 		}
 	}
-	return d, fmt.Errorf("the journal holds no version of detection %d, so who takes part in it is not known: read it again with ndrbridge rewind %s detections", id, appliance)
+	searched := ""
+	if !found.WholeJournal {
+		searched = " since " + readable(found.SearchedSince)
+	}
+	return d, fmt.Errorf("the journal holds no version of detection %d%s, so who takes part in it is not known: read it again with ndrbridge rewind %s detections", id, searched, appliance)
 }
 
 // printHidden prints what a rule would have hidden.

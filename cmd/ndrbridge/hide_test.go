@@ -1,7 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -146,4 +149,64 @@ func TestTheLastVersionsInTheJournalAreCounted(t *testing.T) {
 			assert.Equal(t, fmt.Sprintf("%d of %d, %d open, %d unknown, %d more, %v", got.Hidden, got.Detections, got.Open, got.Unknown, got.Wider[0].More, got.ByStatus), c.want)
 		})
 	}
+}
+
+// tuningRule is a rule of the appliance.
+type tuningRule struct {
+	ID          int64
+	Enabled     bool
+	Description string
+	Expiration  int64
+	Hidden      int `json:"detections_hidden"`
+}
+
+// rules returns the rules of the appliance.
+func (i *installation) rules() (rules []tuningRule) {
+	i.t.Helper()
+	r := httptest.NewRequest(http.MethodGet, "/api/v1/detections/rules/hiding", nil)
+	r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
+	answer := httptest.NewRecorder()
+	i.appliance.ServeHTTP(answer, r)
+	require.NoError(i.t, json.Unmarshal(answer.Body.Bytes(), &rules))
+	return rules
+}
+
+func TestRulesAreMadeExtendedAndEnded(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.takeCommands(true)
+	i.scans()
+	flags := []string{"--config", i.config}
+	i.expect(flags, []expected{{[]string{"rule", "end", "12"}, 1, []string{"there is no state"}}})
+	stop := i.start()
+	i.await("detections", 7)
+	began := time.Now()
+
+	i.expect(flags, []expected{
+		{[]string{"hide", "25769803701", "--victim", "any", "--for", "1d", "--description", "backup", "--by", "ana"}, 0, []string{"rule 1 hides detections until "}},
+		{[]string{"tickets", "show", "1"}, 0, []string{`"by": "ana"`, "applied"}},
+	})
+	rules := i.rules()
+	require.Equal(t, len(rules), 1)
+	rule := rules[0]
+	assert.Equal(t, rule.Hidden, 4, "the detections that the dry run counts")
+	assert.Contains(t, rule.Description, "backup")
+	lasts := func(least time.Duration) {
+		t.Helper()
+		end := time.UnixMilli(i.rules()[0].Expiration)
+		assert.True(t, !end.Before(began.Add(least).Truncate(time.Millisecond)) && end.Before(began.Add(least+time.Hour)), "it ends", end)
+	}
+	lasts(24 * time.Hour)
+
+	id := fmt.Sprint(rule.ID)
+	i.expect(flags, []expected{{[]string{"rule", "extend", id, "--for", "2d"}, 0, []string{"rule " + id + " hides detections until "}}})
+	lasts(48 * time.Hour)
+	i.expect(flags, []expected{
+		{[]string{"rule", "end", id}, 0, []string{"rule " + id + " has ended"}},
+		{[]string{"rule", "end", "4711"}, 1, []string{"was rejected: ", "4711"}},
+		{[]string{"rule", "extend", id, "--for", "4d"}, 1, []string{"rules.max_expiration"}},
+	})
+	stop()
+	i.expect(flags, []expected{{[]string{"rule", "end", id}, 1, []string{"the bridge does not run: start it with ndrbridge run"}}})
+	i.expect(flags, []expected{{[]string{"rule", "end", id, "--by", "ana"}, 1, []string{"the bridge does not run: start it with ndrbridge run"}}})
 }

@@ -80,11 +80,20 @@ func newEnvironment(t *testing.T) *environment {
 	add("10.20.0.7:19092", cluster.ListenAddrs()[0])
 	add("10.20.0.8:14222", strings.TrimPrefix(loopback.NATS(t, nil).ClientURL(), "nats://"))
 
-	running := install(t, "- {name: soc, webhook: {url: \"http://127.0.0.1:1\"}}")
-	running.start()
-	folder := filepath.Dir(running.config) + "/"
-	require.NoError(t, os.WriteFile(folder+"token", []byte("s3cret-token\n"), 0o600))
-	add("/home/running/", folder)
+	bridge := func(name string) *installation {
+		i := install(t, "- {name: soc, webhook: {url: \"http://127.0.0.1:1\"}}")
+		if name != "running" {
+			i.takeCommands(name == "running-rules")
+		}
+		i.start()
+		folder := filepath.Dir(i.config) + "/"
+		require.NoError(t, os.WriteFile(folder+"token", []byte("s3cret-token\n"), 0o600))
+		add("/home/"+name+"/", folder)
+		return i
+	}
+	running := bridge("running")
+	bridge("running-tickets") // accepts commands on tickets
+	bridge("running-rules")   // and on rules
 	add("10.20.0.9:19600", running.admin)
 
 	path := filepath.Join(t.TempDir(), "state.db")

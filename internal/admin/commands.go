@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -28,6 +30,22 @@ type TicketCommand struct {
 // NewTicketCommand returns the JSON form of a command, with its times in UTC.
 func NewTicketCommand(c checkpoint.Command) TicketCommand {
 	return TicketCommand{c.ID, c.Appliance, c.Subject, c.Body, c.Accepted.UTC(), c.State, c.Reason, c.Done.UTC()}
+}
+
+// SendCommand posts a command of any kind, which is encoded as JSON, to a running bridge. The
+// result of what it accepts is at GetTicketCommand with the id.
+func (c *Client) SendCommand(ctx context.Context, command any) (id uint64, err error) {
+	if c.local != nil {
+		return 0, ErrNotRunning
+	}
+	answer, err := ask[accepted](ctx, c, call{method: http.MethodPost, path: []string{"commands"}, body: command})
+	if err == nil && len(answer.Commands) != 1 {
+		err = fmt.Errorf("read the bridge's answer: it accepted %d commands instead of one", len(answer.Commands))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return answer.Commands[0].ID, nil
 }
 
 // CommandsRequest selects ticket commands, in the order in which they were accepted.
