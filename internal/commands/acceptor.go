@@ -21,6 +21,9 @@ type AcceptorOptions struct {
 	// MaxExpiration limits how long from now the rules of commands may last, by appliance.
 	// Commands on rules are refused for other appliances: rules.write is false there.
 	MaxExpiration map[string]time.Duration
+	// Notes are the names of the appliances whose notes may be added to. Commands on notes are
+	// refused for others: notes.out is false there.
+	Notes []string
 	// Locate returns the appliances that know a command's detection, or its ticket if
 	// it names no detection. It is called if there are several appliances and a command
 	// names none of them. If it is nil, such a command is refused.
@@ -123,8 +126,13 @@ func (a *Acceptor) check(ctx context.Context, c Command, now time.Time) (Command
 	if err == nil {
 		c.Appliance, err = a.appliance(ctx, c)
 	}
-	if err != nil || c.Kind() != KindRule {
+	switch {
+	case err != nil:
 		return c, err
+	case c.Kind() == KindNote && !slices.Contains(a.Notes, c.Appliance):
+		return c, &FieldError{Problem: fmt.Sprintf("notes.out is false for the appliance %s: set it, and the bridge writes notes there", c.Appliance)}
+	case c.Kind() != KindRule:
+		return c, nil
 	}
 	most := a.MaxExpiration[c.Appliance]
 	if most == 0 {

@@ -102,6 +102,25 @@ func TestRulesOfCommandsEnd(t *testing.T) {
 	}
 }
 
+func TestNotesAreOnlyAddedWhereTheyMayBe(t *testing.T) {
+	d := newAcceptor(t, nil, "hq", "dc")
+	d.Notes = []string{"hq"}
+	for appliance, wrong := range map[string]string{"hq": "", "dc": "notes.out is false for the appliance dc: set it, and the bridge writes notes there"} {
+		t.Run(appliance, func(t *testing.T) {
+			before := len(d.stored(t))
+			_, err := d.Accept(t.Context(), "", []commands.Command{note(func(c *commands.Command) { c.Appliance = appliance })})
+			stored := d.stored(t)[before:]
+			if wrong != "" {
+				_, ok := errors.AsType[*commands.FieldError](err)
+				assert.True(t, ok && err.Error() == wrong && len(stored) == 0, err, stored)
+				return
+			}
+			require.True(t, err == nil && len(stored) == 1, err, stored)
+			assert.Equal(t, string(stored[0].Body), `{"appliance":"hq","detection_id":12,"note":"seen","by":"ana"}`)
+		})
+	}
+}
+
 func TestTheApplianceOfACommandIsFound(t *testing.T) {
 	locate := func(_ context.Context, c commands.Command) ([]string, error) {
 		switch {

@@ -22,6 +22,11 @@ func hide(change func(*commands.Hide)) commands.Command {
 	return commands.Command{Hide: h, By: "ana"}
 }
 
+// note returns a command that adds to the note of detection 12, changed by change.
+func note(change func(*commands.Command)) commands.Command {
+	return with(commands.Command{DetectionID: 12, Note: "seen", By: "ana"}, change)
+}
+
 func with(c commands.Command, change func(*commands.Command)) commands.Command {
 	change(&c)
 	return c
@@ -75,6 +80,14 @@ func TestCommandsAreChecked(t *testing.T) {
 		{name: "only a known rule is ended", command: commands.Command{End: true, By: "ana"}, field: "rule_id"},
 		{name: "a rule is extended to a time", command: commands.Command{RuleID: 7, Extend: "tomorrow", By: "ana"}, field: "extend"},
 		{name: "a rule has no ticket", command: with(hide(nil), func(c *commands.Command) { c.TicketID = "SEC-1" }), field: "-"},
+		{name: "a note has lines", command: note(func(c *commands.Command) { c.Note = "one\r\n\ttwo\u200d" })},
+		{name: "a note is not too long", command: note(func(c *commands.Command) { c.Note = strings.Repeat("x", 4<<10+1) }), field: "note"},
+		{name: "a note says something", command: note(func(c *commands.Command) { c.Note = " \n" }), field: "note"},
+		{name: "a note is text", command: note(func(c *commands.Command) { c.Note = "a\xff" }), field: "note"},
+		{name: "a note is of someone", command: note(func(c *commands.Command) { c.By = "" }), field: "by"},
+		{name: "a note is about a detection", command: note(func(c *commands.Command) { c.DetectionID = 0 }), field: "detection_id"},
+		{name: "a note has no ticket", command: note(func(c *commands.Command) { c.TicketID = "SEC-1" }), field: "-"},
+		{name: "a note hides nothing", command: note(func(c *commands.Command) { c.Hide = hide(nil).Hide }), field: "-"},
 		{name: "an assignee is text", command: commands.Command{TicketID: "SEC-1", Assignee: pointer("a\xff")}, field: "assignee"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

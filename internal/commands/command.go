@@ -1,5 +1,5 @@
-// Package commands writes to appliances: the state of tickets, and tuning rules. It accepts
-// commands, stores them, carries them out in order, and recognizes its own writes to
+// Package commands writes to appliances: the state of tickets, tuning rules, and notes. It
+// accepts commands, stores them, carries them out in order, and recognizes its own writes to
 // detections when the appliance shows them.
 package commands
 
@@ -26,6 +26,7 @@ type Kind string
 const (
 	KindTicket Kind = "ticket"
 	KindRule   Kind = "rule"
+	KindNote   Kind = "note"
 )
 
 // Command is a change at an appliance, of one kind. Empty fields stay unchanged.
@@ -33,13 +34,14 @@ const (
 // A change of a detection's ticket has TicketID and at least one of DetectionID, Status and
 // Assignee (PATCH /detections/tickets, and PATCH /detections/{id} if it names a detection). A
 // change of a tuning rule has By and either Hide, which makes a rule, or RuleID with Extend or
-// End.
+// End. An addition to the note of a detection has By, DetectionID and Note.
 type Command struct {
 	TicketID string `json:"ticket_id,omitempty"`
 	// Appliance is the appliance's name. If it is empty, it is the only appliance, or
 	// the one that knows the detection or the ticket.
 	Appliance string `json:"appliance,omitempty"`
-	// DetectionID is the detection that is first linked with the ticket; 0 for none.
+	// DetectionID is the detection that has the note, or is first linked with the ticket; 0 for
+	// none.
 	DetectionID int64 `json:"detection_id,omitempty"`
 	// Status is new, in_progress, closed or acknowledged.
 	Status string `json:"status,omitempty"`
@@ -55,12 +57,17 @@ type Command struct {
 	Extend string `json:"extend,omitempty"`
 	End    bool   `json:"end,omitempty"` // the rule no longer hides anything
 
+	Note string `json:"note,omitempty"` // is added
+
 	// By is the person who asks for the change. A ticket's is only reported.
 	By string `json:"by,omitempty"`
 }
 
 // Kind returns the kind of what the command changes.
 func (c Command) Kind() Kind {
+	if c.Note != "" {
+		return KindNote
+	}
 	if c.Hide != nil || c.RuleID != 0 || c.Extend != "" || c.End {
 		return KindRule
 	}
@@ -86,7 +93,7 @@ func Statuses() []string { return slices.Clone(statuses) }
 // result.
 func Resolutions() []string { return slices.Clone(resolutions) }
 
-// maxText limits the length of each text of a command, in bytes.
+// maxText limits the length of each text of a command but a note, in bytes.
 const maxText = 512
 
 // FieldError reports an invalid field of a command. Nothing was stored.
@@ -120,8 +127,11 @@ func (c Command) Check() error {
 	if err := checkText("by", c.By); err != nil {
 		return err
 	}
-	if c.Kind() == KindRule {
+	switch c.Kind() {
+	case KindRule:
 		return c.checkRule()
+	case KindNote:
+		return c.checkNote()
 	}
 	if c.TicketID == "" {
 		return &FieldError{Field: "ticket_id", Problem: "is missing"}

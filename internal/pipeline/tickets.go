@@ -35,7 +35,8 @@ func (p *Pipeline) buildTickets(config *configs.Config) (admin.Tickets, error) {
 	}
 	return admin.Tickets{
 		Acceptor: commands.NewAcceptor(p.store, commands.AcceptorOptions{
-			Appliances: config.ApplianceNames(), MaxExpiration: maxExpiration(config), Locate: p.locate, Now: time.Now, Metrics: p.metrics.acceptor,
+			Appliances: config.ApplianceNames(), MaxExpiration: maxExpiration(config), Notes: notesOut(config),
+			Locate: p.locate, Now: time.Now, Metrics: p.metrics.acceptor,
 		}),
 		Webhooks: receivers,
 	}, nil
@@ -50,6 +51,16 @@ func maxExpiration(config *configs.Config) map[string]time.Duration {
 		}
 	}
 	return most
+}
+
+// notesOut returns commands.AcceptorOptions.Notes.
+func notesOut(config *configs.Config) (names []string) {
+	for _, a := range config.Appliances {
+		if a.Notes.Out {
+			names = append(names, a.Name)
+		}
+	}
+	return names
 }
 
 // Tickets returns the current acceptor and receivers of ticket commands. The pipeline must be
