@@ -22,7 +22,7 @@ func Types() []string {
 		TypePrefix + "ticket.applied", TypePrefix + "ticket.rejected",
 		TypePrefix + "ticket.opened", TypePrefix + "ticket.updated", TypePrefix + "ticket.conflict", TypePrefix + "ticket.lost",
 		TypePrefix + "rule.created", TypePrefix + "rule.updated", TypePrefix + "rule.expired", TypePrefix + "rule.removed",
-		TypePrefix + "rule.applied", TypePrefix + "rule.rejected",
+		TypePrefix + "rule.applied", TypePrefix + "rule.rejected", TypePrefix + "note.applied", TypePrefix + "note.rejected",
 		TypePrefix + "blindspot.opened", TypePrefix + "blindspot.closed",
 	}
 }

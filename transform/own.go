@@ -199,6 +199,26 @@ func (c Encoder) RuleRejected(r RuleCommand, done time.Time) (Event, error) {
 	return c.result("rule.rejected", r.Command, done, "rule", r)
 }
 
+// NoteCommand is a command to an appliance about the note of a detection, and its result.
+type NoteCommand struct {
+	Command     uint64 `json:"command"` // its id
+	DetectionID int64  `json:"detection_id"`
+	By          string `json:"by"` // the person who asked for it
+	// Reason is Ticket.Reason.
+	Reason string `json:"reason,omitempty"`
+}
+
+// NoteApplied returns the event that reports that a note has the text of a command. Its id is
+// derived from the command and the time, as for a ticket.
+func (c Encoder) NoteApplied(n NoteCommand, done time.Time) (Event, error) {
+	return c.result("note.applied", n.Command, done, "note", n)
+}
+
+// NoteRejected returns the event that reports that a command was given up.
+func (c Encoder) NoteRejected(n NoteCommand, done time.Time) (Event, error) {
+	return c.result("note.rejected", n.Command, done, "note", n)
+}
+
 // RefusedMessage is a broker's message that contains no valid command.
 type RefusedMessage struct {
 	// Message identifies the message, such as "stream NDR, message 17".
@@ -224,7 +244,7 @@ func (c Encoder) result(kind string, command uint64, done time.Time, key string,
 // ownSeverities are the severities of the bridge's own events; the others are low.
 var ownSeverities = map[string]Severity{
 	"appliance.unreachable": SeverityHigh, "audit.gap": SeverityHigh, "sink.halted": SeverityHigh, "sink.skipped": SeverityHigh,
-	"blindspot.opened": SeverityHigh, "rule.created": SeverityMedium, "rule.updated": SeverityMedium, "rule.rejected": SeverityMedium,
+	"blindspot.opened": SeverityHigh, "rule.created": SeverityMedium, "rule.updated": SeverityMedium, "rule.rejected": SeverityMedium, "note.rejected": SeverityMedium,
 	"ticket.rejected": SeverityMedium, "ticket.conflict": SeverityMedium, "ticket.lost": SeverityMedium,
 }
 

@@ -18,7 +18,7 @@ func ownAttributes(id, kind string) transform.Attributes {
 	switch kind {
 	case "appliance.unreachable", "audit.gap", "sink.halted", "sink.skipped", "blindspot.opened":
 		number, severity = 17, "high"
-	case "ticket.rejected", "rule.rejected", "rule.created", "rule.updated":
+	case "ticket.rejected", "rule.rejected", "note.rejected", "rule.created", "rule.updated":
 		number, severity = 13, "medium"
 	}
 	return transform.Attributes{
@@ -199,6 +199,16 @@ func TestResultsOfCommandsOnRules(t *testing.T) {
 	rule = transform.RuleCommand{Command: 8, Action: "hide", DetectionID: 25769804127, By: "ana", Reason: "answered 404"}
 	e = require.Value(encoder.RuleRejected(rule, recorded))(t)
 	expect(t, e, ownAttributes("rule.rejected-8-"+at, "rule.rejected"), `{"rule":{"command":8,"action":"hide","detection_id":25769804127,"by":"ana","reason":"answered 404"}}`)
+}
+
+func TestResultsOfCommandsOnNotes(t *testing.T) {
+	note := transform.NoteCommand{Command: 7, DetectionID: 9007199254740993, By: "ana"}
+	at := strconv.FormatInt(recorded.UnixMilli(), 10)
+	e := require.Value(encoder.NoteApplied(note, recorded))(t)
+	expect(t, e, ownAttributes("note.applied-7-"+at, "note.applied"), `{"note":{"command":7,"detection_id":9007199254740993,"by":"ana"}}`)
+	note.Reason = "answered 404"
+	e = require.Value(encoder.NoteRejected(note, recorded))(t)
+	expect(t, e, ownAttributes("note.rejected-7-"+at, "note.rejected"), `{"note":{"command":7,"detection_id":9007199254740993,"by":"ana","reason":"answered 404"}}`)
 }
 
 func TestMessageRefusedEvents(t *testing.T) {

@@ -337,7 +337,7 @@ func advice(s admin.Status) []string {
 		for _, of := range []struct {
 			what   string
 			writer *admin.WriterStatus
-		}{{"ticket changes", a.Tickets}, {"tuning rules", a.Rules}} {
+		}{{"ticket changes", a.Tickets}, {"tuning rules", a.Rules}, {"notes", a.Notes}} {
 			if of.writer != nil && of.writer.Error != "" {
 				add("%s are not written to %s (%s); their commands are kept: %s", of.what, a.Name, of.writer.State, of.writer.Error)
 			}

@@ -112,6 +112,9 @@ func changesText(body []byte) string {
 	if fields.Assignee != nil {
 		parts = append(parts, "assignee="+strconv.Quote(*fields.Assignee))
 	}
+	if fields.Note != "" {
+		parts = append(parts, "note="+strconv.Quote(fields.Note))
+	}
 	if fields.By != "" {
 		parts = append(parts, "by="+strconv.Quote(fields.By))
 	}

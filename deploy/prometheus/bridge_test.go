@@ -39,6 +39,7 @@ appliances:
     detections: {start: beginning, interval: 20ms}
     audit: {interval: 20ms}
     rules: {write: true}
+    notes: {out: true}
     records: [{name: dns, interval: 20ms}]
     evidence: {match: detection.risk_score >= 99}
 sinks:

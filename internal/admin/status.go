@@ -70,6 +70,7 @@ type ApplianceStatus struct {
 	Replaced *Replaced     `json:"replaced,omitempty"`
 	Tickets  *WriterStatus `json:"tickets,omitempty"` // the writing of tickets to it
 	Rules    *WriterStatus `json:"rules,omitempty"`   // the writing of tuning rules to it
+	Notes    *WriterStatus `json:"notes,omitempty"`   // the writing of notes to it
 }
 
 // Replaced reports that another appliance seems to answer under a known name.
@@ -78,7 +79,7 @@ type Replaced struct {
 	Reason string    `json:"reason"` // what differs
 }
 
-// WriterStatus is the status of the writing of tickets or tuning rules to an appliance.
+// WriterStatus is the status of the writing of tickets, tuning rules or notes to an appliance.
 type WriterStatus struct {
 	State string    `json:"state"`           // running, retrying or halted
 	Since time.Time `json:"since"`           // since when

@@ -11,6 +11,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/notes"
 	"ndrbridge/transform"
 )
 
@@ -25,6 +26,7 @@ type client interface {
 	HidingRules(ctx context.Context, page *appliance.Page) error
 	CreateRule(ctx context.Context, rule appliance.NewRule) (id int64, err error)
 	PatchRule(ctx context.Context, id int64, change appliance.RuleChange) error
+	notes.Client
 }
 
 // progress is stored with a command that is being carried out.
@@ -38,8 +40,11 @@ func (w *Writer) write(late context.Context, c checkpoint.Command) error {
 	if err := json.Unmarshal(c.Body, &command); err != nil {
 		return failure.Errorf(failure.Rejected, "read the command: %w", err)
 	}
-	if command.Kind() == KindRule {
+	switch command.Kind() {
+	case KindRule:
 		return w.writeRule(late, c, command)
+	case KindNote:
+		return w.writeNote(late, c, command)
 	}
 	return w.writeTicket(late, c, command)
 }
@@ -268,7 +273,7 @@ func refused(err error) bool {
 }
 
 var errTrackingOff = &failure.Error{Class: failure.Halted, Cause: "ticket tracking is off", Err: errors.New(
-	"the appliance does not accept tickets: external ticket tracking is off; turn it on in its settings or by PATCH of its " +
+	"the appliance accepts neither tickets nor notes: external ticket tracking is off; turn it on in its settings or by PATCH of its " +
 		"resource ticketing; pending commands are then written")}
 
 // classOf returns the class of a failure, and how long to wait before the next request.
@@ -284,7 +289,7 @@ func (w *Writer) classOf(ctx context.Context, err error) (failure.Class, time.Du
 		return failure.Halted, 0
 	case e.Throttled():
 		return failure.Throttled, e.RetryAfter
-	case e.Status == http.StatusUnprocessableEntity && w.o.Kind != KindTicket:
+	case e.Status == http.StatusUnprocessableEntity && w.o.Kind == KindRule:
 		return failure.Rejected, 0
 	case e.Status == http.StatusUnprocessableEntity:
 		// A 422 is about the command or about ticket tracking. If that cannot be

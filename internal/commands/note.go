@@ -1,11 +1,16 @@
 package commands
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
+	"ndrbridge/checkpoint"
+	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/notes"
+	"ndrbridge/transform"
 )
 
 // checkNote is Check for a command on a note.
@@ -25,4 +30,36 @@ func (c Command) checkNote() error {
 		return &FieldError{Field: "note", Problem: "is empty or not valid UTF-8"}
 	}
 	return nil
+}
+
+// writeNote carries out a command on a note. The key of the entry identifies the command even if the
+// state is lost and ids begin again.
+func (w *Writer) writeNote(late context.Context, c checkpoint.Command, command Command) error {
+	err := notes.Write(late, leasedNotes{w}, command.DetectionID, notes.Entry{
+		Key: fmt.Sprintf("%d-%d", c.ID, c.Accepted.UnixMilli()), Time: c.Accepted, Author: command.By, Text: command.Note,
+	})
+	if err != nil {
+		return fmt.Errorf("add to the note of detection %d: %w", command.DetectionID, err)
+	}
+	return w.finish(late, c, result{})
+}
+
+// leasedNotes is a notes.Client that writes nothing without the lease of the Writer.
+type leasedNotes struct{ *Writer }
+
+func (l leasedNotes) Note(ctx context.Context, id int64, page *appliance.Page) (appliance.Note, error) {
+	return l.client.Note(ctx, id, page)
+}
+
+func (l leasedNotes) PutNote(ctx context.Context, id int64, text string) error {
+	return l.o.Lease.Do(ctx, func(ctx context.Context) error { return l.client.PutNote(ctx, id, text) })
+}
+
+// reportNote is report for a command on a note.
+func (w *Writer) reportNote(c checkpoint.Command, command Command, r result, now time.Time) (transform.Event, error) {
+	note := transform.NoteCommand{Command: c.ID, DetectionID: command.DetectionID, By: command.By, Reason: r.reason}
+	if r.reason != "" {
+		return w.events.NoteRejected(note, now)
+	}
+	return w.events.NoteApplied(note, now)
 }

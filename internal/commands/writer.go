@@ -15,6 +15,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/lease"
+	"ndrbridge/internal/notes"
 	"ndrbridge/internal/poison"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
@@ -305,7 +306,7 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 		t.retry = w.newRetry()
 	}
 	t.due = time.Now().Add(max(t.retry.NextBackOff(), retryAfter))
-	if answered(err) || errors.Is(err, errLookupSlow) {
+	if answered(err) || errors.Is(err, errLookupSlow) || errors.Is(err, notes.ErrContended) {
 		return 0 // other commands may succeed
 	}
 	return w.retry.NextBackOff()
@@ -344,8 +345,11 @@ func (w *Writer) report(c checkpoint.Command, r result, now time.Time) (transfor
 	var command Command
 	// An unreadable command is reported by its ticket alone.
 	_ = json.Unmarshal(c.Body, &command)
-	if command.Kind() == KindRule {
+	switch command.Kind() {
+	case KindRule:
 		return w.reportRule(c, command, r, now)
+	case KindNote:
+		return w.reportNote(c, command, r, now)
 	}
 	ticket := transform.Ticket{
 		Command: c.ID, TicketID: c.Subject, DetectionID: command.DetectionID,

@@ -10,8 +10,7 @@ import (
 	"ndrbridge/internal/failure"
 )
 
-// Client is the part of *appliance.Client that Write needs. Its methods return an
-// *appliance.Error.
+// Client is the part of *appliance.Client that Write needs.
 type Client interface {
 	Note(ctx context.Context, id int64, page *appliance.Page) (appliance.Note, error)
 	PutNote(ctx context.Context, id int64, text string) error
@@ -29,7 +28,7 @@ var ErrContended = errors.New("others wrote it at the same time")
 // others, adds none. The interface has no guard against a lost update: of a text that somebody
 // writes between a read and the write that follows, nothing is left.
 //
-// The error is an *appliance.Error, or has a class: Rejected if the note cannot be written without
+// The error is that of the client, or has a class: Rejected if the note cannot be written without
 // changing it, or was not kept whole and is as before; Transient with ErrContended.
 func Write(ctx context.Context, client Client, id int64, e Entry) error {
 	var before, wrote string

@@ -124,14 +124,18 @@ func (p *Pipeline) buildWriters(ctx context.Context, next, previous *appliancePa
 }
 
 // kinds are the kinds of commands.
-var kinds = []commands.Kind{commands.KindTicket, commands.KindRule}
+var kinds = []commands.Kind{commands.KindTicket, commands.KindRule, commands.KindNote}
 
 // kindsOf returns the kinds of commands that are written to an appliance if tickets are enabled.
 func kindsOf(a configs.Appliance) []commands.Kind {
+	of := []commands.Kind{commands.KindTicket}
 	if a.Rules.Write {
-		return kinds
+		of = append(of, commands.KindRule)
 	}
-	return kinds[:1]
+	if a.Notes.Out {
+		of = append(of, commands.KindNote)
+	}
+	return of
 }
 
 // writer returns the writer of a kind, or nil.

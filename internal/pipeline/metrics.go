@@ -122,6 +122,7 @@ var (
 	writerStates   = map[commands.Kind]*prometheus.Desc{
 		commands.KindTicket: newDesc("ndrbridge_ticket_writer_state", "State of the ticket writer: 0 running, 1 retrying, 2 halted.", "appliance"),
 		commands.KindRule:   newDesc("ndrbridge_rule_writer_state", "State of the rule writer: 0 running, 1 retrying, 2 halted.", "appliance"),
+		commands.KindNote:   newDesc("ndrbridge_note_writer_state", "State of the note writer: 0 running, 1 retrying, 2 halted.", "appliance"),
 	}
 	sourceLag     = newDesc("ndrbridge_source_lag_seconds", "How far the stream is behind the appliance's clock: 0 once it was read to its end; it grows while polls fail. Absent until known.", "appliance", "stream")
 	applianceUp   = newDesc("ndrbridge_appliance_up", "1 while the appliance can be polled, 0 while it cannot; absent until known.", "appliance")
@@ -148,7 +149,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		journalBytes, journalLimit, journalEvents, journalFull, stateBytes, sinkLagEvents,
 		sinkLagBytes, sinkLagTime, sinkSkipped, redeliveries, sinkParked, deadLetters, deadDropped,
-		deadBytes, intakeMessages, intakeUp, writerStates[commands.KindTicket], writerStates[commands.KindRule], applianceUp, applianceSkew,
+		deadBytes, intakeMessages, intakeUp, writerStates[commands.KindTicket], writerStates[commands.KindRule], writerStates[commands.KindNote], applianceUp, applianceSkew,
 		wrongDates, deadLimit, sourceLag,
 	} {
 		ch <- desc

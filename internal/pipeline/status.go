@@ -121,9 +121,12 @@ func (c *control) status(ctx context.Context, _ admin.None) (admin.Status, error
 		for _, w := range a.writers {
 			s := w.Status()
 			of := &admin.WriterStatus{State: string(s.State), Since: s.Since, Error: s.Error, Cause: s.Cause}
-			if w.Kind() == commands.KindRule {
+			switch w.Kind() {
+			case commands.KindRule:
 				status.Appliances[i].Rules = of
-			} else {
+			case commands.KindNote:
+				status.Appliances[i].Notes = of
+			default:
 				status.Appliances[i].Tickets = of
 			}
 		}

@@ -149,7 +149,7 @@ func (m *maker) own() {
 	event, err = m.appliance.TicketRejected(command, recorded)
 	m.add("rejected", event, err)
 
-	for _, kind := range []string{"rule.applied", "rule.rejected", "ticket.opened", "ticket.updated", "ticket.conflict", "ticket.lost"} {
+	for _, kind := range []string{"rule.applied", "rule.rejected", "note.applied", "note.rejected", "ticket.opened", "ticket.updated", "ticket.conflict", "ticket.lost"} {
 		event, err = fixture.Event(fixture.Spec{Name: kind, Appliance: "hq"})
 		m.add(kind, event, err)
 	}

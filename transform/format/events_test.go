@@ -389,7 +389,7 @@ func (c *collector) own() {
 		Sink: "chat", First: 1201, Last: 1544, Events: 344, Bytes: 761203,
 		Oldest: recorded.Add(-8 * time.Hour), Newest: recorded.Add(-6 * time.Hour), Reason: "older than lag.max_age (6h0m0s)",
 	}, recorded))
-	for _, name := range []string{"rule.created", "rule.updated", "rule.removed", "rule.applied", "rule.rejected", "blindspot.opened", "blindspot.closed"} {
+	for _, name := range []string{"rule.created", "rule.updated", "rule.removed", "rule.applied", "rule.rejected", "note.applied", "note.rejected", "blindspot.opened", "blindspot.closed"} {
 		add(name)(fixture.Event(fixture.Spec{Name: name, Appliance: "hq"}))
 	}
 	add("rule.removed, all")(hq.RulesRemoved([]string{"12", "9007199254740993"}, recorded))

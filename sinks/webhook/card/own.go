@@ -157,6 +157,10 @@ func (c *Card) own(e transform.Event) {
 		var until millis
 		unpack(fields["expiration"], &until)
 		c.fact("Until", until.clock())
+	case "note.applied":
+		c.Title = "A note was added to at " + e.Appliance
+	case "note.rejected":
+		c.Title = "A note was not added to at " + e.Appliance
 	case "rule.created", "rule.updated", "rule.expired", "rule.removed":
 		c.rule(kind, fields, data["changes"])
 		facts = []Fact{{"Description", "description"}, {"Author", "author"}}
