@@ -9,6 +9,7 @@ package configs
 //	    url: https://sensor.example
 //	    api_key_file: /run/secrets/hq
 //	    rules: {enabled: true, write: true}
+//	tickets: {enabled: true}
 type Rules struct {
 	// Enabled turns the events on.
 	Enabled bool `yaml:"enabled"`

@@ -11,13 +11,19 @@ import (
 // TicketFollow configures how a ticket follows its detection. A change becomes at most one
 // comment. A person's later move of the ticket is kept, and reported as ticket.conflict.
 //
-//	ticket:
-//	  system: jira
-//	  project: SEC
-//	  follow:
-//	    comment: [status, assignee, risk_score, noted, hidden]
-//	    states: {closed: {to: Done, fields: {resolution: Done}}, reopened: {to: To Do}}
-//	    people: {ana: 5b10ac8d82e05b22cc7d4ef5}
+//	sinks:
+//	  - name: tickets
+//	    webhook:
+//	      url: https://corp.atlassian.net
+//	      auth: {username: bridge@corp.example, password_file: /run/secrets/jira-token}
+//	      ticket:
+//	        system: jira
+//	        project: SEC
+//	        follow:
+//	          comment: [status, assignee, risk_score, noted, hidden]
+//	          states: {closed: {to: Done, fields: {resolution: Done}}, reopened: {to: To Do}}
+//	          people: {ana: 5b10ac8d82e05b22cc7d4ef5}
+//	tickets: {enabled: true}
 type TicketFollow struct {
 	// Comment lists what becomes a comment: fields of a detection that change, the note of a
 	// person (noted), the end and return of its visibility (hidden), and evidence.
