@@ -75,15 +75,15 @@ func (s *sensor) requireEvidence() {
 func (s *sensor) awaitEvidence() {
 	const enough = time.Minute
 	f := &s.follow.arrived
-	for least, progress := -1, time.Now(); time.Since(progress) < enough; time.Sleep(200 * time.Millisecond) {
+	for most, progress := -1, time.Now(); time.Since(progress) < enough; time.Sleep(200 * time.Millisecond) {
 		f.mu.Lock()
-		missing := len(s.missingEvidence(f))
+		missing, arrived := len(s.missingEvidence(f)), len(f.evidence) // required or not
 		f.mu.Unlock()
 		if missing == 0 {
 			return
 		}
-		if least < 0 || missing < least {
-			least, progress = missing, time.Now()
+		if arrived > most {
+			most, progress = arrived, time.Now()
 		}
 	}
 }
