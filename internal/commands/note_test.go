@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,9 +192,9 @@ func TestANoteIsAddedToOnce(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			broken := true
+			var repaired atomic.Bool
 			a, url := withNote(t, "of an analyst", func(a *standin.Appliance, w http.ResponseWriter, r *http.Request) bool {
-				return broken && answer(a, w, r)
+				return !repaired.Load() && answer(a, w, r)
 			})
 			store := newStore(t)
 			for _, text := range []string{"one", "two\n--- end of ndrbridge ---"} { // in this order
@@ -203,7 +204,7 @@ func TestANoteIsAddedToOnce(t *testing.T) {
 			w.Step(t.Context())
 			w.Step(t.Context())
 			require.Equal(t, states(t, store), "pending pending")
-			broken = false
+			repaired.Store(true)
 			a.SetHazards(standin.Hazards{})
 			w = newWriterOf(t, commands.KindNote, store, url, nil)
 			for range 3 {

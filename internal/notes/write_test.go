@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -26,6 +27,7 @@ const id = 9007199254740993
 type world struct {
 	*testing.T
 	standin *standin.Appliance
+	mu      sync.Mutex // held while a request of the client is answered
 	client  *appliance.Client
 	step    func(step int)                                    // called before and after each request of the client
 	serve   func(w http.ResponseWriter, r *http.Request) bool // it may answer one itself
@@ -43,6 +45,8 @@ func newWorld(t *testing.T) *world {
 			w.standin.ServeHTTP(rw, r)
 			return
 		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.step(w.steps)
 		if r.Method == http.MethodPut {
 			w.puts++
@@ -220,7 +224,9 @@ func TestALostAnswerMakesNoSecondEntry(t *testing.T) {
 				err := w.write("1")
 				e, ok := errors.AsType[*appliance.Error](err)
 				require.True(t, ok && e.Status == 0, err)
+				w.mu.Lock()
 				w.serve = nil
+				w.mu.Unlock()
 				require.NoError(t, w.write("1"))
 				analysts, entries := notes.Split(w.text())
 				assert.True(t, analysts == "seen" && keys(entries) == "1", w.text())
