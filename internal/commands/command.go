@@ -211,8 +211,8 @@ func Parse(data []byte) (commands []Command, several bool, err error) {
 }
 
 func newSyntaxError(err error) error {
-	var semantic *json.SemanticError
-	if !errors.As(err, &semantic) {
+	semantic, ok := errors.AsType[*json.SemanticError](err)
+	if !ok {
 		return &SyntaxError{Problem: "it is not valid JSON (" + strings.TrimPrefix(err.Error(), "jsontext: ") + ")"}
 	}
 	e := &SyntaxError{}

@@ -77,8 +77,7 @@ func (p *Pipeline) linkFor(sink string) endpoint.Link {
 		}
 		key := "sink/" + sink + "/" + webhook.DetectionKey(e) + "/" + t.ID
 		_, err = currentAcceptor{p}.Accept(ctx, key, []commands.Command{{TicketID: t.ID, Appliance: e.Appliance, DetectionID: id}})
-		var wrong *commands.FieldError
-		if errors.As(err, &wrong) {
+		if _, ok := errors.AsType[*commands.FieldError](err); ok {
 			return &failure.Error{Class: failure.Rejected, Err: err} // a retry would fail the same way
 		}
 		return err
@@ -135,8 +134,7 @@ func (p *Pipeline) remembers(ctx context.Context, a *appliancePart, c commands.C
 func askAppliance(ctx context.Context, a *appliancePart, c commands.Command) (bool, error) {
 	if id := c.Detection(); id != 0 {
 		_, err := a.client.DetectionModTime(ctx, id)
-		var refused *appliance.Error
-		if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+		if refused, ok := errors.AsType[*appliance.Error](err); ok && refused.Status == http.StatusNotFound {
 			return false, nil
 		}
 		return err == nil, err

@@ -144,8 +144,8 @@ var computed = regexp.MustCompile(`^\[\s*[^"'\s0-9]`)
 
 // located adds the position in the expression where an evaluation failed, if known.
 func (m *Match) located(err error) error {
-	var failure *types.Err
-	if !errors.As(err, &failure) || failure.NodeID() == 0 {
+	failure, ok := errors.AsType[*types.Err](err)
+	if !ok || failure.NodeID() == 0 {
 		return err
 	}
 	lines, at := strings.Split(m.expression, "\n"), m.source.GetStartLocation(failure.NodeID())

@@ -111,7 +111,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 		}
 	}
 	failed := ExitFailed
-	if config := new(ConfigError); errors.As(err, &config) {
+	if _, ok := errors.AsType[*ConfigError](err); ok {
 		failed = ExitConfig
 	}
 	switch {

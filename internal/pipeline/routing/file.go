@@ -126,8 +126,8 @@ func readBounded(path string) ([]byte, error) {
 
 // reworded returns an error of package yaml about the file at path, without types of Go.
 func reworded(path string, err error) error {
-	var mistakes *yaml.TypeError
-	if !errors.As(err, &mistakes) {
+	mistakes, ok := errors.AsType[*yaml.TypeError](err)
+	if !ok {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	var errs []error
