@@ -315,14 +315,22 @@ func (e *Evidence) readJournal(ctx context.Context) error {
 
 // windowOf returns what to remember of a version; ok is false if it has no times.
 func (e *Evidence) windowOf(data []byte) (s evidenceState, ok bool) {
-	at := func(field string) int64 {
-		ms, _ := jsonscan.Millis(jsonscan.At(data, "detection."+field))
-		return ms
+	var modTime, updated, ended, started int64
+	for name, value := range jsonscan.Members(jsonscan.At(data, "detection")) {
+		switch string(name) {
+		case "mod_time":
+			modTime, _ = jsonscan.Millis(value)
+		case "update_time":
+			updated, _ = jsonscan.Millis(value)
+		case "end_time":
+			ended, _ = jsonscan.Millis(value)
+		case "start_time":
+			started, _ = jsonscan.Millis(value)
+		}
 	}
-	modTime := at("mod_time")
 	// None of the other times is later, or it would be waited for.
-	end := min(cmp.Or(at("end_time"), at("update_time"), modTime), modTime, e.now())
-	start := min(cmp.Or(at("start_time"), end), end)
+	end := min(cmp.Or(ended, updated, modTime), modTime, e.now())
+	start := min(cmp.Or(started, end), end)
 	s = evidenceState{ModTime: modTime, From: start - e.o.Before.Milliseconds(), Until: end + e.o.After.Milliseconds()}
 	s.From = max(1, s.From, s.Until-maxEvidenceWindow.Milliseconds())
 	return s, end > 0 && s.From < s.Until

@@ -69,9 +69,10 @@ type Detection struct {
 	// Digested, digests of the participants follow.
 	Tracked []byte
 
-	object   []byte
-	repaired bool
-	severity Severity
+	object       []byte
+	participants []byte // the value in object
+	repaired     bool
+	severity     Severity
 }
 
 // ParseDetection extracts the fields that the bridge needs from a detection's JSON
@@ -86,7 +87,9 @@ func ParseDetection(object []byte, repaired bool) (Detection, error) {
 	var values [len(tracked)][]byte
 	_, err := jsonscan.Object(object, func(name, rest []byte) (size int, err error) {
 		if string(name) == "participants" {
-			values[trackedIndex(name)], size, err = count(rest)
+			if values[trackedIndex(name)], size, err = count(rest); err == nil {
+				d.participants = rest[:size]
+			}
 			return size, err
 		}
 		size = jsonscan.Skip(rest)
@@ -145,8 +148,8 @@ func (d Detection) UserCreated() bool { return string(d.field("is_user_created")
 
 // Participants returns the JSON array of the participants, or nil if they are not known.
 func (d Detection) Participants() []byte {
-	if participants := d.field("participants"); bytes.HasPrefix(participants, []byte("[")) {
-		return participants
+	if bytes.HasPrefix(d.participants, []byte("[")) {
+		return d.participants
 	}
 	return nil
 }
@@ -432,7 +435,7 @@ func sameValue(field string, a, b []byte) bool {
 // appendChanges appends a JSON object of the tracked fields in which a version differs from the
 // one with the Detection.Tracked before, with the values of both, and which participants do.
 func appendChanges(dst, before []byte, d Detection) []byte {
-	return appendChangeList(dst, Changes(before, d.Digested().Tracked), d.field("participants"))
+	return appendChangeList(dst, Changes(before, d.Digested().Tracked), d.participants)
 }
 
 // appendChangeList appends changes. participants are those of the later version.

@@ -37,7 +37,7 @@ var participantFields = [...]string{
 func (d Detection) Digested() Detection {
 	t := parseTracked(d.Tracked)
 	if t.digests == nil {
-		t.digests = appendDigests(make([]byte, 0, 64), d.field("participants"))
+		t.digests = appendDigests(make([]byte, 0, 64), d.participants)
 		d.Tracked = t.encode()
 	}
 	return d
