@@ -74,6 +74,7 @@ var measurements = []struct {
 	{"latency", (*bench).latencies}, {"idle", (*bench).idlePolls}, {"records", (*bench).records},
 	{"backlog", (*bench).backlogs}, {"fleet", (*bench).fleets},
 	{"cluster", (*bench).clusters},
+	{"follow-ups", (*bench).followUps},
 }
 
 // report runs the requested measurements.

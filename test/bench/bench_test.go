@@ -70,6 +70,32 @@ func TestSmallBacklogInEveryFormat(t *testing.T) {
 	}
 }
 
+func TestSmallBacklogWithFollowUps(t *testing.T) {
+	slowtest.Skip(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"--events", "500", "--runs", "1", "--only", "follow-ups", "--json"}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	var r report
+	require.NoError(t, json.Unmarshal(stdout.Bytes(), &r), &stdout)
+	f := r.FollowUps
+	if f == nil || f.Events != 500 || f.With.CPU.Median <= 0 || f.Without.CPU.Median <= 0 || f.Cost <= 0 {
+		t.Errorf("row %+v", f)
+	}
+}
+
+func TestLatencyBesideARecordStore(t *testing.T) {
+	slowtest.Skip(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	b := require.Value(newBench(t.Context(), settings{size: 2000}, io.Discard))(t)
+	defer b.close()
+	for beside, hangs := range map[string]bool{readyRecords: false, deadRecords: true} {
+		row := require.Value(b.latency(t.Context(), t.TempDir(), beside, 5))(t)
+		assert.True(t, row.Beside == beside && row.Detections == 5 && row.Median > 0 && (row.Hanging > 0) == hangs, row)
+	}
+}
+
 func TestDeliveredBacklogKeepsTheSizeOfTheState(t *testing.T) {
 	slowtest.Skip(t)
 	t.Setenv("TMPDIR", t.TempDir())
@@ -102,7 +128,8 @@ func TestTablesContainEveryRow(t *testing.T) {
 		format.CloudEvents: {{Seconds: 1, CPU: 2}}, format.OCSF: {{Seconds: 3, CPU: 2.5}},
 		format.ECS: {{Seconds: 1, CPU: 3}}, format.CEF: {{Seconds: 1, CPU: 2}}, format.LEEF: {{Seconds: 1, CPU: 2}},
 	})
-	r.Latency = []latencyRow{{Beside: deadAppliance, Detections: 77, Median: 1.25}}
+	r.FollowUps = &followUpsRow{Events: 9753, Cost: 1.0625, Types: map[string]int{"detection.noted": 864}}
+	r.Latency = []latencyRow{{Beside: deadAppliance, Detections: 77, Median: 1.25}, {Beside: deadRecords, Hanging: 531}}
 	r.Records = &recordsRow{Records: 8765, Requests: 99, Rate: 456}
 	r.Backlog = []backlogRow{{Run: "after a kill", Events: 7654, Open: 0.25, Ready: 0.75, Seconds: 33.1, Anon: 60 << 20, Standing: 51 << 20, File: 3210 << 20}}
 	r.IdlePolls = []idleRow{{Known: 4321, Polls: 9, CPU: 0.75}}
@@ -113,7 +140,7 @@ func TestTablesContainEveryRow(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, r.writeTables(&b))
 	for _, want := range []string{"Kafka, zstd", "1234", "617 (617–1234)", "1.00 (1.00–1.50)", "0.50", "2.00", "40", deadAppliance, "77", "1.25", "8765", "99", "456", "after a kill", "7654", "0.25", "33.1", "60", "51", "3210", "4321", "0.75",
-		"ocsf", "4711", "1570", "2.50", "1.25", "to a cluster", "2468", "3579", "0.69", "88", "9.75", "3.1 %", "1357", "[71 83]", "7.8"} {
+		"9753", "1.06", "detection.noted:864", deadRecords, "531", "ocsf", "4711", "1570", "2.50", "1.25", "to a cluster", "2468", "3579", "0.69", "88", "9.75", "3.1 %", "1357", "[71 83]", "7.8"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, &b)
 		}

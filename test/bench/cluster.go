@@ -192,7 +192,7 @@ func (b *bench) clusterLatency(ctx context.Context, dir string) (row latencyRow,
 	}
 	running, end := whileRunning(ctx, c.members...)
 	defer end()
-	row, err = shown.measure(running, arrived)
+	row, err = shown.measure(running, arrived, latencyDetections, func() bool { return true })
 	row.Beside = "a cluster"
 	return row, errors.Join(err, c.stop())
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +11,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/transform"
 )
 
 // latencyRow is the latency of events, in milliseconds.
@@ -22,16 +25,23 @@ type latencyRow struct {
 	Median     float64 `json:"median_ms"`
 	P99        float64 `json:"p99_ms"`
 	Max        float64 `json:"max_ms"`
+	Hanging    int     `json:"hanging_requests,omitempty"` // for records, meanwhile
 }
 
 const (
 	latencyDetections = 200
-	latencyWarmUp     = 10 // detections that are not counted
-	latencyInterval   = "100ms"
+	// evidenceDetections are as many as take longer than evidenceTimeout many times.
+	evidenceDetections = 1500
+	evidenceTimeout    = "500ms"
+	latencyWarmUp      = 10 // detections that are not counted
+	latencyInterval    = "100ms"
 )
 
-// The concurrent activity of another appliance of the same bridge.
+// The concurrent activity of another appliance of the same bridge, or of the record store from
+// which evidence is read.
 const (
+	readyRecords      = "with evidence"
+	deadRecords       = "with evidence from a record store that never answers"
 	aloneAppliance    = "alone"
 	deadAppliance     = "beside one that never answers"
 	refusingAppliance = "beside one that refuses every request"
@@ -39,10 +49,14 @@ const (
 
 // latencies measures the latency for each activity of another appliance.
 func (b *bench) latencies(ctx context.Context, r *report) error {
-	for _, beside := range []string{aloneAppliance, deadAppliance, refusingAppliance} {
+	for _, beside := range []string{aloneAppliance, deadAppliance, refusingAppliance, readyRecords, deadRecords} {
 		b.say("latency, %s", beside)
 		if err := b.run(ctx, patience, func(ctx context.Context, dir string) error {
-			row, err := b.latency(ctx, dir, beside)
+			detections := latencyDetections
+			if beside == readyRecords || beside == deadRecords {
+				detections = evidenceDetections
+			}
+			row, err := b.latency(ctx, dir, beside, detections)
 			r.Latency = append(r.Latency, row)
 			return err
 		}); err != nil {
@@ -55,30 +69,40 @@ func (b *bench) latencies(ctx context.Context, r *report) error {
 // latency adds detections one after the other and measures the time from when the response
 // that contains one was written until a webhook has received its event. The appliance and
 // the receiver are in this process and share its clock. beside is the activity of another
-// appliance.
-func (b *bench) latency(ctx context.Context, dir, beside string) (row latencyRow, err error) {
+// appliance, or of the record store.
+func (b *bench) latency(ctx context.Context, dir, beside string, detections int) (row latencyRow, err error) {
 	shown, arrived := &shownAppliance{appliance: standin.New(standin.Options{Seed: 1, Size: b.size})}, make(arrivals, 1)
-	sensor, hook := httptest.NewServer(shown), httptest.NewServer(arrived)
+	stop := make(chan struct{})
+	var searches atomic.Int64 // for records
+	sensor, hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/records/search") {
+			if searches.Add(1); beside == deadRecords {
+				hang(r, stop)
+				return
+			}
+		}
+		shown.ServeHTTP(w, r)
+	})), httptest.NewServer(arrived)
 	defer sensor.Close()
 	defer hook.Close()
+	defer close(stop)
 
 	sink := webhookTarget.sink(hook.URL)
 	sink["batch"] = map[string]any{"linger": 0}
 	polled := map[string]any{"interval": latencyInterval}
 	appliances := []map[string]any{applianceAt(sensor.URL, polled)}
-	if beside != aloneAppliance {
-		stop := make(chan struct{})
+	switch beside {
+	case readyRecords, deadRecords:
+		appliances[0]["timeout"], appliances[0]["evidence"] = evidenceTimeout, allFollowUps["evidence"]
+		appliances[0]["retry"] = map[string]any{"initial": "10ms", "max": "10ms"}
+	case deadAppliance, refusingAppliance:
 		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if beside == deadAppliance {
-				select {
-				case <-stop:
-				case <-r.Context().Done():
-				}
+				hang(r, stop)
 			}
 			http.Error(w, `{"error_message": "not now"}`, http.StatusServiceUnavailable)
 		}))
 		defer other.Close()
-		defer close(stop)
 		troubled := applianceAt(other.URL, polled)
 		troubled["name"], troubled["timeout"] = "branch", "1s"
 		troubled["retry"] = map[string]any{"initial": "10ms", "max": "10ms"}
@@ -90,42 +114,60 @@ func (b *bench) latency(ctx context.Context, dir, beside string) (row latencyRow
 	}
 	running, end := whileRunning(ctx, s)
 	defer end()
-	row, err = shown.measure(running, arrived)
-	row.Beside = beside
+	row, err = shown.measure(running, arrived, detections, func() bool {
+		return beside != readyRecords && beside != deadRecords || searches.Load() > 0
+	})
+	if row.Beside = beside; beside == deadRecords {
+		row.Hanging = int(searches.Load())
+	}
 	_, _, stopErr := s.stop()
 	return row, errors.Join(err, stopErr)
 }
 
-// arrivals receives the time at which a webhook has received an event.
+// hang waits until stop is closed, or the client has given up.
+func hang(r *http.Request, stop <-chan struct{}) {
+	select {
+	case <-stop:
+	case <-r.Context().Done():
+	}
+}
+
+// arrivals receives the time at which a webhook has received the version of a detection.
 type arrivals chan time.Time
 
 // ServeHTTP implements http.Handler.
 func (a arrivals) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	now := time.Now()
 	w.WriteHeader(http.StatusNoContent)
+	if bytes.Contains(body, []byte(transform.TypePrefix+"detection.evidence")) {
+		return
+	}
 	select {
 	case a <- now:
 	case <-r.Context().Done():
 	}
 }
 
-// measure adds detections one after the other and waits until each has arrived.
-func (s *shownAppliance) measure(ctx context.Context, arrived arrivals) (row latencyRow, err error) {
+// measure adds detections one after the other and waits until each has arrived. It counts them
+// from when warm returns true.
+func (s *shownAppliance) measure(ctx context.Context, arrived arrivals, detections int, warm func() bool) (row latencyRow, err error) {
 	var took []float64
-	for len(took) < latencyWarmUp+latencyDetections {
+	for n := 1; len(took) < detections; n++ {
 		s.add()
 		select {
 		case at := <-arrived:
-			took = append(took, milliseconds(at.Sub(s.at())))
+			if n > latencyWarmUp && warm() {
+				took = append(took, milliseconds(at.Sub(s.at())))
+			}
 		case <-ctx.Done():
-			return row, fmt.Errorf("detection %d did not arrive: %w", len(took)+1, context.Cause(ctx))
+			return row, fmt.Errorf("detection %d did not arrive: %w", n, context.Cause(ctx))
 		}
 	}
-	took = took[latencyWarmUp:]
 	slices.Sort(took)
 	return latencyRow{Detections: len(took), Median: quantile(took, 0.5), P99: quantile(took, 0.99), Max: took[len(took)-1]}, nil
 }

@@ -41,17 +41,18 @@ func quantile(sorted []float64, q float64) float64 {
 
 // report contains all results.
 type report struct {
-	Machine    string       `json:"machine"`
-	Go         string       `json:"go"`
-	EventBytes int          `json:"event_bytes,omitempty"` // mean, in structured form
-	Runs       int          `json:"runs"`
-	Drains     []drainRow   `json:"drains,omitempty"`
-	Formats    []formatRow  `json:"formats,omitempty"`
-	Latency    []latencyRow `json:"latency,omitempty"`
-	IdlePolls  []idleRow    `json:"idle_polls,omitempty"`
-	Records    *recordsRow  `json:"records,omitempty"`
-	Backlog    []backlogRow `json:"backlog,omitempty"`
-	Fleets     []fleetRow   `json:"fleets,omitempty"`
+	Machine    string        `json:"machine"`
+	Go         string        `json:"go"`
+	EventBytes int           `json:"event_bytes,omitempty"` // mean, in structured form
+	Runs       int           `json:"runs"`
+	Drains     []drainRow    `json:"drains,omitempty"`
+	Formats    []formatRow   `json:"formats,omitempty"`
+	Latency    []latencyRow  `json:"latency,omitempty"`
+	IdlePolls  []idleRow     `json:"idle_polls,omitempty"`
+	Records    *recordsRow   `json:"records,omitempty"`
+	Backlog    []backlogRow  `json:"backlog,omitempty"`
+	Fleets     []fleetRow    `json:"fleets,omitempty"`
+	FollowUps  *followUpsRow `json:"follow_ups,omitempty"`
 
 	Cluster *clusterReport `json:"cluster,omitempty"`
 }
@@ -130,11 +131,17 @@ func (r *report) writeTables(w io.Writer) error {
 			fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%.2f\t%s\n", f.title, f.Format, f.Events, f.Bridge.Rate.text("%.0f"), f.Bridge.CPU.text("%.2f"), f.Cost, mebibytes(f.Bridge.Anon))
 		}
 	}
+	if f := r.FollowUps; f != nil {
+		fmt.Fprintln(t, "\nDrain of detections at the default rate limit until the last version is delivered, with all follow-ups and without; × is the CPU time with by that without")
+		fmt.Fprintln(t, "VERSIONS\tVERSIONS/S\tWITHOUT\tCPU S\tWITHOUT\t×\tRSSANON MIB\tWITHOUT\tEVENTS BESIDES")
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%.2f\t%s\t%s\t%v\n", f.Events, f.With.Rate.text("%.0f"), f.Without.Rate.text("%.0f"),
+			f.With.CPU.text("%.2f"), f.Without.CPU.text("%.2f"), f.Cost, mebibytes(f.With.Anon), mebibytes(f.Without.Anon), f.Types)
+	}
 	if len(r.Latency) > 0 {
 		fmt.Fprintln(t, "\nFrom the answer that shows a detection to the webhook's receiver, with linger 0")
-		fmt.Fprintln(t, "THE APPLIANCE\tDETECTIONS\tMEDIAN MS\tP99 MS\tMAX MS")
+		fmt.Fprintln(t, "THE APPLIANCE\tDETECTIONS\tMEDIAN MS\tP99 MS\tMAX MS\tHANGING REQUESTS")
 		for _, l := range r.Latency {
-			fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.2f\n", l.Beside, l.Detections, l.Median, l.P99, l.Max)
+			fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.2f\t%d\n", l.Beside, l.Detections, l.Median, l.P99, l.Max, l.Hanging)
 		}
 	}
 	if w := r.Records; w != nil {
