@@ -83,7 +83,7 @@ func (s *site) appliances(proxies []*fault.Proxy, interval, others string) strin
 			sensor.name, proxies[i].Addr(), standin.DefaultAPIKey, interval, sweeps, more)
 		interval = others
 		if i == 0 && s.followUps {
-			more = noteKeys + followUpKeys
+			more = singleKeys + followUpKeys
 		}
 	}
 	return list.String()

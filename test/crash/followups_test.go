@@ -20,14 +20,14 @@ import (
 )
 
 // followUpKeys are the keys of an appliance that turn follow-ups on, and report is what the sweep of
-// detections reports then. Rules never hide the detections that get evidence. The notes take one
-// request for each detection, too many for the busiest appliance.
+// detections reports then. Rules never hide the detections that get evidence. Notes and evidence take
+// requests for each detection, too many for the busiest appliance.
 const (
-	noteKeys = `
-    notes: {in: true, interval: 1s}`
+	singleKeys = `
+    notes: {in: true, interval: 1s}
+    evidence: {match: 'detection.type in ["dns_tunnel", "kerberoasting"]', before: 1m, after: 0s, max_records: 5, per_hour: 10000, related: true}`
 	followUpKeys = `
     context: {devices: true, tags: true, groups: true, every: 1m}
-    evidence: {match: 'detection.type in ["dns_tunnel", "kerberoasting"]', before: 1m, after: 0s, max_records: 5, per_hour: 10000, related: true}
     rules: {enabled: true, interval: 50ms}
     blind_spots: {exclusion_intervals: true, alerts: true, record_ingest: true, interval: 50ms}`
 	report = ", report: [hidden, gone, shown]"
