@@ -8,6 +8,7 @@ package configs
 //	    url: https://sensor.example
 //	    api_key_file: /run/secrets/hq
 //	    notes: {in: true, out: true}
+//	tickets: {enabled: true}
 type Notes struct {
 	// In turns the events about notes on.
 	In bool `yaml:"in"`
