@@ -3,8 +3,7 @@ package poller
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,9 +47,9 @@ const (
 	// maxSets bounds the sets of a kind whose members are read, maxNames the sets of a device
 	// that are shown, and maxName the length of each name, in bytes.
 	maxSets, maxNames, maxName = 1000, 50, 256
-	// markPrefix begins the keys under which the detections source remembers which version
-	// lacks a context. They sort after those of detections.
-	markPrefix = "?"
+	// contextPrefix begins the keys under which is remembered of which version the context was
+	// delivered. Earlier, the detections source remembered contextMarks under such keys, too.
+	contextPrefix = "?"
 )
 
 // ContextDevice is a device in a context.
@@ -73,17 +72,48 @@ type ContextDevice struct {
 
 // contextMark is what the detections source remembers of a version without its whole context.
 type contextMark struct {
+	devices []int64 // at least one
+	since   int64   // when it was delivered, in milliseconds since the epoch
+	known   int64   // digestOf the context that it has
+}
+
+// lacks reports whether m is that of a version without its whole context.
+func (m contextMark) lacks() bool { return len(m.devices) > 0 }
+
+func (m contextMark) append(b []byte) []byte {
+	b = binary.AppendVarint(binary.AppendVarint(b, m.since), m.known)
+	for _, id := range m.devices {
+		b = binary.AppendVarint(b, id)
+	}
+	return b
+}
+
+func parseContextMark(b []byte) (m contextMark, ok bool) {
+	var ns []int64
+	for len(b) > 0 {
+		n, size := binary.Varint(b)
+		if size <= 0 {
+			return m, false
+		}
+		ns, b = append(ns, n), b[size:]
+	}
+	if len(ns) < 3 {
+		return m, false
+	}
+	return contextMark{since: ns[0], known: ns[1], devices: ns[2:]}, true
+}
+
+// pendingContext is a version without its whole context.
+type pendingContext struct {
 	version
-	Devices []int64   `json:"devices"`
-	Since   time.Time `json:"since"`
-	Known   string    `json:"known"` // digestOf the context that it has
+	contextMark
 }
 
 // key distinguishes the version from others of its detection.
-func (m contextMark) key() string {
-	key := strconv.FormatInt(m.ModTime, 10)
-	if m.Events > 1 {
-		key += "-" + strconv.Itoa(m.Events)
+func (v version) key() string {
+	key := strconv.FormatInt(v.ModTime, 10)
+	if v.Events > 1 {
+		key += "-" + strconv.Itoa(v.Events)
 	}
 	return key
 }
@@ -92,8 +122,8 @@ func (m contextMark) key() string {
 // devices. Versions have what is known already, and never wait. For each version that lacks
 // some of it, or has it from too long ago, an event follows with what is known then, if the
 // version is still the last one and that is something else. With ContextOptions.Wait the event
-// follows in any case, at once after that time. Versions that lack something are marked in the
-// commit that delivers them, so that none is forgotten.
+// follows in any case, at once after that time. What a version lacks is remembered with it, in the
+// commit that delivers it, so that none is forgotten.
 type Contexts struct {
 	stream
 	memory   FollowUpStore
@@ -103,11 +133,11 @@ type Contexts struct {
 
 	position contextPosition
 	kinds    []*setKind
-	pending  map[int64]contextMark
+	pending  map[int64]pendingContext
 
 	mu      sync.Mutex
 	devices map[int64]ContextDevice
-	queue   []int64 // detections whose mark is new
+	queue   []int64 // detections that may lack some of their context
 	refused bool    // the appliance refuses to show devices
 }
 
@@ -129,7 +159,7 @@ func NewContexts(client *appliance.Client, store FollowUpStore, o ContextOptions
 	c := &Contexts{
 		stream: newStream(store, StreamContext, o.StreamOptions), memory: store, client: client, o: o,
 		versions: checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamDetections},
-		pending:  make(map[int64]contextMark), devices: make(map[int64]ContextDevice),
+		pending:  make(map[int64]pendingContext), devices: make(map[int64]ContextDevice),
 	}
 	if o.Tags {
 		c.kinds = append(c.kinds, &setKind{kind: appliance.Tags, set: func(d *ContextDevice, names []string) { d.Tags = names }})
@@ -140,26 +170,24 @@ func NewContexts(client *appliance.Client, store FollowUpStore, o ContextOptions
 	return c
 }
 
-// Add adds what is known of the devices of detections, which become events, to their
-// observations. It is safe for concurrent use.
-func (c *Contexts) Add(detections []transform.Detection, sights []transform.Observation) {
+// of returns what is known of the devices of a detection that becomes an event, nil if it has none,
+// and what it lacks. It is safe for concurrent use.
+func (c *Contexts) of(d transform.Detection) (context []byte, mark contextMark) {
+	ids, _ := d.Devices(maxContextDevices)
+	if len(ids) == 0 {
+		return nil, mark
+	}
 	now := c.o.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, d := range detections {
-		ids, _ := d.Devices(maxContextDevices)
-		if len(ids) == 0 {
-			continue
-		}
-		known, whole := c.known(ids), c.whole(ids, now)
-		sights[i].Added.Context = encodeContext(known, !whole && c.o.Wait > 0 && !c.refused)
-		if !whole {
-			sights[i].Added.ContextMark = encodePosition(contextMark{version{d.ModTime, sights[i].Repeat}, ids, now, digestOf(known)})
-		}
+	known := c.known(ids)
+	if c.whole(ids, now) {
+		return encodeContext(known, false), mark
 	}
+	return encodeContext(known, c.o.Wait > 0 && !c.refused), contextMark{ids, now.UnixMilli(), digestOf(known)}
 }
 
-// Marked reports that marks of these detections were committed. It is safe for concurrent use.
+// Marked reports that versions of these detections were committed that lack some of their context. It is safe for concurrent use.
 func (c *Contexts) Marked(detections []int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,17 +214,16 @@ func (c *Contexts) known(ids []int64) (known []ContextDevice) {
 }
 
 // digestOf identifies what is known of devices, whenever it was read.
-func digestOf(known []ContextDevice) string {
+func digestOf(known []ContextDevice) int64 {
 	undated := slices.Clone(known)
 	for i := range undated {
 		undated[i].Read = time.Time{}
 	}
-	sum := sha256.Sum256(encodeContext(undated, false))
-	return hex.EncodeToString(sum[:8])
+	return digest(encodeContext(undated, false))
 }
 
-// contextKey is the key of a detection's mark.
-func contextKey(id int64) string { return markPrefix + strconv.FormatInt(id, 10) }
+// contextKey is the key under which is remembered that the context of a detection was delivered.
+func contextKey(id int64) string { return contextPrefix + strconv.FormatInt(id, 10) }
 
 // encodeContext encodes a context. pending means that an event follows with the rest, with which
 // those decide that need the context.
@@ -246,7 +273,10 @@ func (c *Contexts) poll(ctx context.Context) (Next, error) {
 		return Idle, err
 	}
 	c.progress.caughtUp(now.UnixMilli())
-	if failed != nil || len(entries) == 0 && delivered < contextChunk {
+	c.mu.Lock()
+	more := len(c.queue) > 0 && len(c.pending) < contextChunk
+	c.mu.Unlock()
+	if failed != nil || !more && len(entries) == 0 && delivered < contextChunk {
 		return Idle, failed
 	}
 	return Now, nil
@@ -286,11 +316,23 @@ func (c *Contexts) load(ctx context.Context) error {
 		return err
 	}
 	var ids []int64
-	err = eachRemembered(ctx, c.memory, c.versions, markPrefix, func(entries []checkpoint.Entry) error {
+	err = eachRemembered(ctx, c.memory, c.versions, "", func(entries []checkpoint.Entry) error {
 		for _, e := range entries {
-			if id, err := strconv.ParseInt(strings.TrimPrefix(e.Key, markPrefix), 10, 64); err == nil {
-				ids = append(ids, id)
+			key, earlier := strings.CutPrefix(e.Key, contextPrefix)
+			id, err := strconv.ParseInt(key, 10, 64)
+			if err != nil {
+				continue // it has no position: no version of it was delivered
 			}
+			if !earlier {
+				k, err := parseKnown(e.Value)
+				if err != nil {
+					return err
+				}
+				if !k.context.lacks() {
+					continue
+				}
+			}
+			ids = append(ids, id)
 		}
 		return nil
 	})
@@ -312,7 +354,7 @@ func (c *Contexts) put(d ContextDevice) {
 	c.devices[d.ID] = d
 }
 
-// readMarks reads the marks of the versions in the queue that have no event yet.
+// readMarks reads what the detections at the beginning of the queue lack, unless it was delivered.
 func (c *Contexts) readMarks(ctx context.Context) error {
 	if len(c.pending) >= contextChunk {
 		return nil
@@ -320,11 +362,11 @@ func (c *Contexts) readMarks(ctx context.Context) error {
 	c.mu.Lock()
 	queue := c.queue[:min(len(c.queue), contextChunk)]
 	c.mu.Unlock()
-	keys := make([]string, len(queue))
+	versions, keys := make([]string, len(queue)), make([]string, len(queue))
 	for i, id := range queue {
-		keys[i] = contextKey(id)
+		versions[i], keys[i] = strconv.FormatInt(id, 10), contextKey(id)
 	}
-	marks, err := c.store.Recall(ctx, c.versions, keys)
+	values, err := c.store.Recall(ctx, c.versions, versions)
 	if err != nil {
 		return fmt.Errorf("recall which detections lack a context: %w", err)
 	}
@@ -333,21 +375,45 @@ func (c *Contexts) readMarks(ctx context.Context) error {
 		return fmt.Errorf("recall which contexts were delivered: %w", err)
 	}
 	for i, id := range queue {
-		if marks[i] == nil {
+		if values[i] == nil {
 			continue // forgotten meanwhile
 		}
-		mark, err := parsePosition[contextMark](marks[i])
+		k, err := parseKnown(values[i])
 		if err != nil {
 			return err
 		}
-		if string(done[i]) != mark.key() {
-			c.pending[id] = mark
+		if !k.context.lacks() {
+			if k.context, err = c.earlierMark(ctx, id, k.version()); err != nil {
+				return err
+			}
+		}
+		if k.context.lacks() && string(done[i]) != k.version().key() {
+			c.pending[id] = pendingContext{k.version(), k.context}
 		}
 	}
 	c.mu.Lock()
 	c.queue = c.queue[len(queue):]
 	c.mu.Unlock()
 	return nil
+}
+
+// earlierMark returns what an earlier release remembered that a version of a detection lacks.
+func (c *Contexts) earlierMark(ctx context.Context, id int64, of version) (m contextMark, err error) {
+	values, err := c.store.Recall(ctx, c.versions, []string{contextKey(id)})
+	if err != nil || values[0] == nil {
+		return m, err
+	}
+	mark, err := parsePosition[struct {
+		version
+		Devices []int64   `json:"devices"`
+		Since   time.Time `json:"since"`
+		Known   string    `json:"known"`
+	}](values[0])
+	if err != nil || mark.version != of {
+		return m, err
+	}
+	known, err := strconv.ParseUint(mark.Known, 16, 64)
+	return contextMark{mark.Devices, mark.Since.UnixMilli(), int64(known | 1<<63)}, err
 }
 
 // readSets reads the members of the sets, if that is due. It returns the error of a refusal of
@@ -439,7 +505,7 @@ func (c *Contexts) readDevices(ctx context.Context, now time.Time) ([]checkpoint
 	var ids []int64
 	c.mu.Lock()
 	for _, mark := range c.pending {
-		for _, id := range mark.Devices {
+		for _, id := range mark.devices {
 			d, found := c.devices[id]
 			if (!found || now.Sub(d.Read) >= c.o.Every) && !slices.Contains(ids, id) && len(ids) < maxContextDevices {
 				ids = append(ids, id)
@@ -517,9 +583,9 @@ func (c *Contexts) deliver(ctx context.Context, now time.Time, entries []checkpo
 	ready := make(map[int64][]ContextDevice)
 	c.mu.Lock()
 	for id, mark := range c.pending {
-		over := c.o.Wait > 0 && (c.refused || now.Sub(mark.Since) >= c.o.Wait)
-		if len(ready) < contextChunk && (over || c.whole(mark.Devices, now)) {
-			ready[id] = c.known(mark.Devices)
+		over := c.o.Wait > 0 && (c.refused || now.UnixMilli()-mark.since >= c.o.Wait.Milliseconds())
+		if len(ready) < contextChunk && (over || c.whole(mark.devices, now)) {
+			ready[id] = c.known(mark.devices)
 		}
 	}
 	c.mu.Unlock()
@@ -538,7 +604,7 @@ func (c *Contexts) deliver(ctx context.Context, now time.Time, entries []checkpo
 		commit.Remember = append(commit.Remember, checkpoint.Entry{
 			Key: contextKey(id), Value: []byte(mark.key()), At: now.UnixMilli(),
 		})
-		if values[i] == nil || c.o.Wait == 0 && digestOf(ready[id]) == mark.Known {
+		if values[i] == nil || c.o.Wait == 0 && digestOf(ready[id]) == mark.known {
 			continue // forgotten meanwhile, or nothing that the version does not have
 		}
 		last, err := parseKnown(values[i])

@@ -2,6 +2,7 @@ package poller_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -112,6 +113,7 @@ type contextWorld struct {
 	options poller.ContextOptions
 
 	fail       bool // commits fail after they were written
+	earlier    bool // versions lack their context, and the source does not remember it
 	detections *poller.Detections
 	contexts   *poller.Contexts
 }
@@ -145,8 +147,12 @@ func (w *contextWorld) open() {
 	of := w.options
 	of.StreamOptions = o
 	w.contexts = poller.NewContexts(w.client, failing{w}, of)
+	contexts := w.contexts
+	if w.earlier {
+		contexts = nil
+	}
 	w.detections = poller.NewDetections(w.client, failing{w}, poller.DetectionsOptions{
-		StreamOptions: o, Overlap: time.Minute, ForgetAfter: 90 * 24 * time.Hour, Contexts: w.contexts,
+		StreamOptions: o, Overlap: time.Minute, ForgetAfter: 90 * 24 * time.Hour, Contexts: contexts,
 	})
 }
 
@@ -192,6 +198,19 @@ func (w *contextWorld) sees(id int64, status string, devices ...int64) {
 		id, w.now.UnixMilli()-60_000, 1_750_000_000_000, status, strings.Join(participants, ",")))
 	w.server.mu.Unlock()
 	w.read()
+}
+
+// seesEarlier does the same with an earlier release, which remembered beside a version what it lacks.
+func (w *contextWorld) seesEarlier(id int64, status string, devices ...int64) {
+	w.t.Helper()
+	w.sees(id, status, devices...)
+	source := w.detections.Source()
+	position := require.Value(w.store.Position(w.t.Context(), source))(w.t)
+	modTime := w.now.UnixMilli() - 60_000
+	mark := map[string]any{"mod_time": modTime, "events": 1, "devices": devices, "since": w.now, "known": fmt.Sprintf("%.8x", sha256.Sum256([]byte(`{"devices":[]}`)))}
+	require.NoError(w.t, w.store.Commit(w.t.Context(), checkpoint.Commit{Source: source, Expect: position, Position: position, Remember: []checkpoint.Entry{
+		{Key: fmt.Sprintf("?%d", id), Value: require.Value(json.Marshal(mark))(w.t), At: modTime},
+	}}))
 }
 
 func (w *contextWorld) read() {
@@ -340,6 +359,22 @@ func TestContextsFollowTheVersionsThatLackThem(t *testing.T) {
 			w.sees(2, "new", laptop) // the device is remembered
 			require.NoError(t, w.settle())
 		}, []string{"created 1 new", "context 1 new" + whole, "created 2 new" + whole}},
+		{"what an earlier release remembered that a version lacks follows once", poller.ContextOptions{Tags: true, Groups: true}, func(t *testing.T, w *contextWorld) {
+			w.earlier = true
+			w.crash()
+			for id := range int64(3) {
+				w.seesEarlier(id+1, "new", laptop)
+			}
+			w.earlier = false
+			w.crash()
+			w.sees(2, "closed", laptop)
+			require.NoError(t, w.settle())
+			for range 2 {
+				w.crash()
+				w.read()
+				require.NoError(t, w.settle())
+			}
+		}, []string{"created 1 new", "created 2 new", "created 3 new", "updated 2 closed", "context 1 new" + whole, "context 2 closed" + whole, "context 3 new" + whole}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -371,6 +406,13 @@ func TestManyDetectionsGetTheirContexts(t *testing.T) {
 	}
 	require.Equal(t, contexts, detections)
 	require.Equal(t, w.server.requests["/devices/search"], 1)
+
+	w.server.detections = nil
+	w.sees(detections+1, "new", printer)
+	w.crash()
+	w.read()
+	require.NoError(t, w.settle())
+	require.True(t, strings.HasPrefix(w.events()[2*detections+1], "context 2501 new printer"), "no context after a restart with many that were delivered")
 }
 
 var _ poller.FollowUpStore = (*checkpoint.Store)(nil)

@@ -48,20 +48,11 @@ func (d *Detections) commitRows(ctx context.Context, p detectionsPosition, rows 
 	if c.commit.Events, err = d.encode(ctx, c.news, c.sights); err != nil {
 		return 0, err
 	}
-	var marked []int64
-	for i, s := range c.sights {
-		if s.Added.ContextMark != nil {
-			marked = append(marked, c.news[i].ID)
-			c.commit.Remember = append(c.commit.Remember, checkpoint.Entry{
-				Key: contextKey(c.news[i].ID), Value: s.Added.ContextMark, At: min(c.news[i].ModTime, p.ModTime),
-			})
-		}
-	}
 	if err := d.commit(ctx, p, c.commit); err != nil {
 		return len(c.commit.Events), err
 	}
-	if len(marked) > 0 {
-		d.o.Contexts.Marked(marked)
+	if len(c.marked) > 0 {
+		d.o.Contexts.Marked(c.marked)
 	}
 	if d.o.OwnWrites != nil {
 		d.o.OwnWrites.Delivered(c.news)
@@ -88,6 +79,7 @@ type pageChanges struct {
 	commit   checkpoint.Commit
 	news     []transform.Detection
 	sights   []transform.Observation // of news
+	marked   []int64                 // those of news that lack some of their context
 	within   map[string]known        // what this page has shown already
 }
 
@@ -129,7 +121,12 @@ func (d *Detections) addRow(ctx context.Context, c *pageChanges, r *object, key 
 	after.life = before.life
 	if seen && !other && before.isAt(after.modTime) && before.dead == after.dead && transform.SameTracked(before.tracked, after.tracked) {
 		if r.reread && !before.dead {
-			c.observe(r.detection, transform.Observation{Repeat: before.events, Lifecycle: before.life})
+			sight := transform.Observation{Repeat: before.events, Lifecycle: before.life}
+			if mark := d.addContext(c, r.detection, &sight); mark.lacks() {
+				before.context = mark
+				c.remember(r, key, before)
+			}
+			c.observe(r.detection, sight)
 		}
 		return nil
 	}
@@ -146,16 +143,29 @@ func (d *Detections) addRow(ctx context.Context, c *pageChanges, r *object, key 
 		after.events++
 		created := len(before.tracked) == 0 && d.isNew(c.position, r.detection)
 		after.life = before.life.After(before.tracked, created, r.detection)
-		c.observe(r.detection, transform.Observation{
+		sight := transform.Observation{
 			Created:   created,
 			Before:    before.tracked,
 			Repeat:    after.events,
 			CausedBy:  d.causeOf(r.detection, before),
 			Lifecycle: after.life,
-		})
+		}
+		after.context = d.addContext(c, r.detection, &sight)
+		c.observe(r.detection, sight)
 	}
 	c.remember(r, key, after)
 	return nil
+}
+
+// addContext adds to a version what is known of its devices, and returns what it lacks.
+func (d *Detections) addContext(c *pageChanges, version transform.Detection, sight *transform.Observation) (mark contextMark) {
+	if d.o.Contexts == nil {
+		return mark
+	}
+	if sight.Added.Context, mark = d.o.Contexts.of(version); mark.lacks() {
+		c.marked = append(c.marked, version.ID)
+	}
+	return mark
 }
 
 // ReusedID is an id that another detection had before: the appliance was replaced or
@@ -181,11 +191,9 @@ func (d *Detections) reused(ctx context.Context, v transform.Detection, before k
 func (d *Detections) encode(ctx context.Context, news []transform.Detection, sights []transform.Observation) ([]transform.Event, error) {
 	if d.o.Enrich != nil && len(news) > 0 {
 		for i, added := range d.o.Enrich(ctx, news) {
+			added.Context = sights[i].Added.Context
 			sights[i].Added = added
 		}
-	}
-	if d.o.Contexts != nil {
-		d.o.Contexts.Add(news, sights)
 	}
 	events := make([]transform.Event, len(news))
 	for i, detection := range news {

@@ -92,6 +92,8 @@ type known struct {
 	tracked []byte
 	// life is the lifecycle with that version.
 	life transform.Lifecycle
+	// context is what that version lacks of its context.
+	context contextMark
 }
 
 // isOther reports whether after belongs to another detection than k, under the same id:
@@ -112,14 +114,15 @@ const (
 	knownDead    = 1 << iota
 	knownOwn     // the bridge's own versions, which earlier releases remembered, precede tracked
 	knownCreated // created precedes these
-	knownLife    // the times of life follow tracked, and then their size
+	knownLife    // the times of life are at the end, followed by their size
+	knownContext // context follows tracked, and then its size
 )
 
 // ownDigest is the length of the digest of an own version, which follows its mod_time.
 const ownDigest = 8
 
 func (k known) encode() []byte {
-	b := make([]byte, 0, 7*binary.MaxVarintLen64+2+len(k.tracked))
+	b := make([]byte, 0, (9+len(k.context.devices))*binary.MaxVarintLen64+4+len(k.tracked))
 	b = binary.AppendVarint(b, k.modTime)
 	b = binary.AppendUvarint(b, uint64(k.events))
 	var flags byte
@@ -138,17 +141,25 @@ func (k known) encode() []byte {
 	if hasLife {
 		flags |= knownLife
 	}
+	lacks := k.context.lacks() && len(k.tracked) > 0
+	if lacks {
+		flags |= knownContext
+	}
 	if b = append(b, flags); k.created != 0 {
 		b = binary.AppendVarint(b, k.created)
 	}
-	if b = append(b, k.tracked...); !hasLife {
-		return b
+	b = append(b, k.tracked...)
+	if end := len(b); lacks {
+		b = k.context.append(b)
+		b = binary.BigEndian.AppendUint16(b, uint16(len(b)-end))
 	}
-	end := len(b)
-	for _, t := range []int64{life.FirstSeen, life.Acknowledged, life.Closed, life.Reopened} {
-		b = binary.AppendVarint(b, t)
+	if end := len(b); hasLife {
+		for _, t := range []int64{life.FirstSeen, life.Acknowledged, life.Closed, life.Reopened} {
+			b = binary.AppendVarint(b, t)
+		}
+		b = append(b, byte(len(b)-end))
 	}
-	return append(b, byte(len(b)-end))
+	return b
 }
 
 // parseLife parses the times of life at the end of what is known, which it cuts off.
@@ -170,6 +181,20 @@ func (k *known) parseLife(b []byte) (rest []byte, ok bool) {
 		b = b[n:]
 	}
 	return rest, true
+}
+
+// parseContext parses context after tracked, which it cuts off.
+func (k *known) parseContext(b []byte) (rest []byte, ok bool) {
+	if len(b) < 2 {
+		return nil, false
+	}
+	size := int(binary.BigEndian.Uint16(b[len(b)-2:]))
+	if b = b[:len(b)-2]; size > len(b) {
+		return nil, false
+	}
+	rest, b = b[:len(b)-size], b[len(b)-size:]
+	k.context, ok = parseContextMark(b)
+	return rest, ok
 }
 
 func parseKnown(b []byte) (known, error) {
@@ -208,9 +233,14 @@ func parseKnown(b []byte) (known, error) {
 			b = b[n+ownDigest:]
 		}
 	}
+	var ok bool
 	if flags&knownLife != 0 {
-		var ok bool
 		if b, ok = k.parseLife(b); !ok {
+			return unreadable()
+		}
+	}
+	if flags&knownContext != 0 {
+		if b, ok = k.parseContext(b); !ok {
 			return unreadable()
 		}
 	}

@@ -3,6 +3,7 @@ package poller
 import (
 	"cmp"
 	"encoding/binary"
+	"reflect"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -28,11 +29,14 @@ func TestWhatIsKnownOfADetectionIsReadAsItWasWritten(t *testing.T) {
 				Closed: time.Draw(rt, "closed"), Reopened: time.Draw(rt, "reopened"),
 			}
 		}
+		if len(k.tracked) > 0 && rapid.Bool().Draw(rt, "lacks context") {
+			k.context = contextMark{rapid.SliceOfN(rapid.Int64(), 1, maxContextDevices).Draw(rt, "devices"), rapid.Int64().Draw(rt, "since"), rapid.Int64().Draw(rt, "known")}
+		}
 		k.life.FirstSeen = cmp.Or(k.life.FirstSeen, k.created)
 		encoded := k.encode()
 		got, err := parseKnown(encoded)
 		if err != nil || got.modTime != k.modTime || got.events != k.events || got.dead != k.dead || got.created != k.created ||
-			string(got.tracked) != string(k.tracked) || got.life != k.life {
+			string(got.tracked) != string(k.tracked) || got.life != k.life || !reflect.DeepEqual(got.context, k.context) {
 			rt.Fatalf("%+v, %v, want %+v", got, err, k)
 		}
 		for _, part := range [][]byte{encoded[:0], encoded[:1], encoded[:len(withoutLife(k))-len(k.tracked)-1]} {
@@ -44,39 +48,48 @@ func TestWhatIsKnownOfADetectionIsReadAsItWasWritten(t *testing.T) {
 
 // withoutLife returns what an earlier release remembers of a detection.
 func withoutLife(k known) []byte {
-	k.life = transform.Lifecycle{}
+	k.life, k.context = transform.Lifecycle{}, contextMark{}
 	return k.encode()
 }
 
-func TestAnEarlierReleaseReadsADetectionWithItsLifecycle(t *testing.T) {
-	for name, life := range map[string]transform.Lifecycle{
-		"of a few times":  {Acknowledged: 1_750_000_000_123},
-		"of all of them":  {FirstSeen: 1, Acknowledged: 1_750_000_000_123, Closed: 1_750_000_000_124, Reopened: '}'},
-		"of no more than": {FirstSeen: 1_750_000_000_122},
+func TestAnEarlierReleaseReadsADetectionWithWhatFollowsIt(t *testing.T) {
+	for name, of := range map[string]known{
+		"of a few times":  {life: transform.Lifecycle{Acknowledged: 1_750_000_000_123}},
+		"of all of them":  {life: transform.Lifecycle{FirstSeen: 1, Acknowledged: 1_750_000_000_123, Closed: 1_750_000_000_124, Reopened: '}'}},
+		"of no more than": {life: transform.Lifecycle{FirstSeen: 1_750_000_000_122}},
+		"and a context":   {life: transform.Lifecycle{FirstSeen: 1}, context: contextMark{[]int64{'}', 1<<63 - 1}, 1_750_000_000_123, -5}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		for _, unknown := range []byte{knownContext, knownContext | knownLife} {
 			d := require.Value(transform.ParseDetection([]byte(`{"id":1,"mod_time":5,"status":"closed","participants":[{"id":1}]}`), false))(t).Digested()
-			k := known{modTime: 1_750_000_000_123, events: 3, created: 1_750_000_000_122, tracked: d.Tracked, life: life}
+			k := known{modTime: 1_750_000_000_123, events: 3, created: 1_750_000_000_122, tracked: d.Tracked, life: of.life, context: of.context}
 			b := k.encode()
 			flags := len(binary.AppendUvarint(binary.AppendVarint(nil, k.modTime), uint64(k.events)))
-			b[flags] &^= knownLife // which it does not know
+			b[flags] &^= unknown
 			got := require.Value(parseKnown(b))(t)
-			assert.True(t, got.modTime == k.modTime && got.events == k.events && got.created == k.created, got, k)
-			assert.True(t, transform.SameTracked(got.tracked, d.Tracked), "another version:", string(got.tracked))
-			assert.Equal(t, string(transform.FieldsOf(got.tracked)), string(transform.FieldsOf(d.Tracked)), "fields")
-		})
+			assert.True(t, got.modTime == k.modTime && got.events == k.events && got.created == k.created, name, got, k)
+			assert.True(t, transform.SameTracked(got.tracked, d.Tracked), name, "is another version:", string(got.tracked))
+			assert.Equal(t, string(transform.FieldsOf(got.tracked)), string(transform.FieldsOf(d.Tracked)), name, "fields")
+		}
 	}
 }
 
-func TestADamagedLifecycleIsReported(t *testing.T) {
-	b := known{modTime: 5, tracked: []byte(`{}`), life: transform.Lifecycle{Closed: 7}}.encode()
-	for _, last := range []byte{1, 3, 255} {
-		b[len(b)-1] = last
-		_, err := parseKnown(b)
-		assert.Error(t, err, "size", last)
+func TestWhatFollowsADetectionAndIsDamagedIsReported(t *testing.T) {
+	for name, k := range map[string]known{
+		"lifecycle": {life: transform.Lifecycle{Closed: 7}},
+		"context":   {context: contextMark{[]int64{7}, 1, 1}},
+	} {
+		k.modTime, k.tracked = 5, []byte(`{}`)
+		b := k.encode()
+		for _, last := range []byte{1, 2, 255} {
+			b[len(b)-1] = last
+			_, err := parseKnown(b)
+			assert.Error(t, err, name, "of size", last)
+		}
+		for size := 3; size < 5; size++ {
+			_, err := parseKnown(b[:size])
+			assert.Error(t, err, name, "without the size")
+		}
 	}
-	_, err := parseKnown(b[:3])
-	assert.Error(t, err, "without the size")
 }
 
 func TestWhatEarlierVersionsKnewOfADetectionCanBeRead(t *testing.T) {

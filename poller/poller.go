@@ -89,6 +89,8 @@ type Options struct {
 	// Optional means that the appliance may not have what the source reads, or may not show it
 	// to this key: after an answer 403 or 404 the source is off, and polled again once an hour.
 	Optional bool
+	// Yield reports that something else comes first, for which polls wait; nil: nothing does.
+	Yield func() bool
 	// LastAnswer is when the appliance last answered before the Poller was made; zero: not known.
 	// It is the basis of the lag if polls fail from the start.
 	LastAnswer time.Time
@@ -175,6 +177,17 @@ func (p *Poller) Progress() (progress Progress, ok bool) {
 	return progress, ok
 }
 
+// CatchingUp reports whether a source is reading a backlog: it is behind, and has read on a short
+// while ago.
+func CatchingUp(source Source) bool {
+	const behind, lately = time.Minute, time.Minute
+	p, ok := source.Progress()
+	return ok && p.Behind > behind && time.Since(p.Known) < lately
+}
+
+// yieldPause is the time between two calls of Options.Yield while polls wait.
+const yieldPause = time.Second
+
 // soon is the longest wait before polling a source that returned Soon.
 const soon = 5 * time.Second
 
@@ -189,6 +202,13 @@ func (p *Poller) Run(ctx context.Context) {
 	p.events = p.o.Metrics.begin(p.status.Source)
 	p.mu.Unlock()
 	for {
+		for p.o.Yield != nil && p.o.Yield() {
+			select {
+			case <-time.After(yieldPause):
+			case <-ctx.Done():
+				return
+			}
+		}
 		var next Next
 		err := p.o.Lease.Do(ctx, func(ctx context.Context) (err error) {
 			next, err = p.source.Poll(ctx)

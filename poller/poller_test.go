@@ -116,6 +116,60 @@ func TestWhenAStreamIsPolledAgain(t *testing.T) {
 	})
 }
 
+func TestPollsWaitForWhatComesFirst(t *testing.T) {
+	for name, until := range map[string]time.Duration{
+		"until it is over": 10 * time.Second,
+		"until the stop":   time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+				defer stop()
+				begin := time.Now()
+				source := &timed{poll: func(int) (poller.Next, error) {
+					assert.True(t, time.Since(begin) >= until, "it is polled after", time.Since(begin))
+					stop()
+					return poller.Now, nil
+				}}
+				poller.New(source, poller.Options{
+					Yield: func() bool { return time.Since(begin) < until },
+					Log:   slog.New(slog.DiscardHandler), Metrics: poller.NewMetrics(prometheus.NewRegistry()),
+				}).Run(ctx)
+				assert.Equal(t, source.polls == 1, until < time.Minute, "it is polled")
+				assert.True(t, time.Since(begin) <= min(until+5*time.Second, time.Minute), "it ends after", time.Since(begin))
+			})
+		})
+	}
+}
+
+// progressing is a source that was read so far.
+type progressing struct {
+	timed
+	progress poller.Progress
+	ok       bool
+}
+
+func (p *progressing) Progress() (poller.Progress, bool) { return p.progress, p.ok }
+
+func TestWhenASourceIsCatchingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		for _, c := range []struct {
+			name   string
+			source progressing
+			want   bool
+		}{
+			{"while it reads a backlog", progressing{progress: poller.Progress{Behind: time.Hour, Known: now}, ok: true}, true},
+			{"not before anything is known", progressing{}, false},
+			{"not once everything is read", progressing{progress: poller.Progress{Known: now}, ok: true}, false},
+			{"not if it keeps up with many changes", progressing{progress: poller.Progress{Behind: 10 * time.Second, Known: now}, ok: true}, false},
+			{"not if it could not read on for long", progressing{progress: poller.Progress{Behind: time.Hour, Known: now.Add(-time.Hour)}, ok: true}, false},
+		} {
+			assert.Equal(t, poller.CatchingUp(&c.source), c.want, c.name)
+		}
+	})
+}
+
 func TestPollNowEndsTheWaitForTheNextPoll(t *testing.T) {
 	throttled := &appliance.Error{Status: http.StatusTooManyRequests, RetryAfter: 40 * time.Second}
 	const asked = 10 * time.Second // after the first poll began

@@ -161,7 +161,6 @@ func (d Detection) URL() string { return Text(d.field("url")) }
 // Devices returns the ids of the devices among the participants, in order and without
 // duplicates, up to maxIDs of them. all reports whether these are all.
 func (d Detection) Devices(maxIDs int) (ids []int64, all bool) {
-	seen := make(map[int64]bool)
 	for participant := range jsonscan.Elements(d.Participants()) {
 		var kind, object []byte
 		for name, value := range jsonscan.Members(participant) {
@@ -173,13 +172,12 @@ func (d Detection) Devices(maxIDs int) (ids []int64, all bool) {
 			}
 		}
 		id, err := integer(object)
-		if err != nil || string(kind) != `"device"` || seen[id] {
+		if err != nil || string(kind) != `"device"` || slices.Contains(ids, id) {
 			continue
 		}
 		if len(ids) == maxIDs {
 			return ids, false
 		}
-		seen[id] = true
 		ids = append(ids, id)
 	}
 	return ids, true

@@ -59,8 +59,6 @@ type Enrichment struct {
 	Format  string // the display name of the detection's format; empty if absent
 	Link    string // to the detection's page at the appliance; empty if absent
 	Context []byte // what is known of the participants' devices, a JSON object; nil if absent
-	// ContextMark is what to remember of a version whose Context is not whole; nil if it is.
-	ContextMark []byte
 	// Failed lists the parts that could not be fetched, separated by commas.
 	Failed string
 }

@@ -77,6 +77,11 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 		if from.optional { // whether it can be read says nothing about the appliance
 			watch = nil
 		}
+		var yield func() bool
+		if from.yields {
+			detections := next.streams[0].source
+			yield = func() bool { return poller.CatchingUp(detections) }
+		}
 		next.streams = append(next.streams, stream{source, poller.New(source, poller.Options{
 			Interval:     time.Duration(from.interval),
 			RetryInitial: time.Duration(a.Retry.Initial),
@@ -84,6 +89,7 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 			AuthRetry:    time.Duration(a.AuthRetry),
 			Lease:        p.lease(),
 			Optional:     from.optional,
+			Yield:        yield,
 			LastAnswer:   answered,
 			Watch:        watch,
 			Log:          s.streamLog(source.Source().Stream),

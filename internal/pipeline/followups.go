@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"strings"
 	"time"
 
 	"ndrbridge/configs"
@@ -87,13 +88,17 @@ func (s *streams) evidence() poller.Source {
 }
 
 // followUps returns the sources of the parts. Their requests use a quarter of the rate limit, and
-// give way to those of the streams.
+// give way to those of the streams. Those about detections wait while these are catching up.
 func (s *streams) followUps() []source {
 	beside := *s
 	beside.client = s.client.Aside()
 	var all []source
 	for _, part := range followUpsOf(s.appliance) {
-		all = append(all, source{interval: part.interval, open: func() poller.Source { return part.open(&beside) }, optional: true})
+		// What is about detections costs as much as they do. The appliance's own state is soon read,
+		// and a match may wait for a context.
+		yields := strings.HasPrefix(part.stream, transform.StreamDetections+"/") &&
+			s.appliance.Detections.Enabled && !(part.stream == poller.StreamContext && s.appliance.Context.Wait > 0)
+		all = append(all, source{interval: part.interval, open: func() poller.Source { return part.open(&beside) }, optional: true, yields: yields})
 	}
 	return all
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -246,6 +247,38 @@ func TestADetectionThatIsNoLongerShownIsDelivered(t *testing.T) {
 	now := require.Value(r.Control().Status(t.Context()))(t)
 	stream := now.Appliances[0].Streams[1]
 	assert.True(t, stream.Stream == "detections/lifecycle" && stream.Error == "" && !stream.Off, stream)
+	r.cancel()
+	assert.NoError(t, r.end(t))
+}
+
+func TestFollowUpsOfDetectionsWaitForABacklog(t *testing.T) {
+	p := newProcess()
+	m := p.add(t, "a", 300)
+	var pages, notes, notesBefore, rulesBefore atomic.Int64
+	shows := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/notes"):
+			notes.Add(1)
+		case strings.HasSuffix(r.URL.Path, "/detections/search"):
+			time.Sleep(10 * time.Millisecond)
+			if pages.Add(1) == 28 {
+				notesBefore.Store(notes.Load())
+			}
+		case strings.HasSuffix(r.URL.Path, "/hiding") && pages.Load() < 28:
+			rulesBefore.Add(1)
+		}
+		m.appliance.ServeHTTP(w, r)
+	}))
+	defer shows.Close()
+	a := &m.config.Appliances[0]
+	a.URL, a.Detections.PageSize = shows.URL, 10
+	a.Notes.In, a.Notes.Interval = true, configs.Duration(10*time.Millisecond)
+	a.Rules.Enabled, a.Rules.Interval = true, configs.Duration(10*time.Millisecond)
+	r := p.run(t, m)
+	p.judge(t, m)
+	await(t, "notes", func() bool { return notes.Load() >= 300 })
+	assert.True(t, notesBefore.Load() <= 10, notesBefore.Load(), "notes were read before") // those of a page that is about to be known
+	assert.True(t, rulesBefore.Load() > 1, rulesBefore.Load(), "polls of rules before")
 	r.cancel()
 	assert.NoError(t, r.end(t))
 }

@@ -38,6 +38,8 @@ type source struct {
 	open     func() poller.Source
 	// optional is poller.Options.Optional.
 	optional bool
+	// yields means that polls wait while the detections are catching up.
+	yields bool
 	// verify compares the appliance since a time with the journal; nil if optional is set.
 	verify func(ctx context.Context, since time.Time, report poller.VerifyReport) (poller.Verification, error)
 }

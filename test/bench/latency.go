@@ -31,7 +31,7 @@ type latencyRow struct {
 const (
 	latencyDetections = 200
 	// evidenceDetections are as many as take longer than evidenceTimeout many times.
-	evidenceDetections = 1500
+	evidenceDetections = 600
 	evidenceTimeout    = "500ms"
 	latencyWarmUp      = 10 // detections that are not counted
 	latencyInterval    = "100ms"
