@@ -54,6 +54,8 @@ until ndrbridge status --exit-code --admin https://ndr.example:9600 --ca-file ca
 	sleep 0.05
 done
 `},
+		{"ndrbridge rule end", "ndrbridge hide " + other + " --for 12h"},
+		{"ndrbridge rule extend 12 --for 48h", "ndrbridge hide " + other + " --for 12h"},
 		{"ndrbridge run", "stop"},
 		{"ndrbridge state show", again},
 		{"ndrbridge state backup", "rm -f /var/backups/ndrbridge.db"},
@@ -70,6 +72,9 @@ for n in 1 2; do curl -fsS -H "Authorization: Bearer $TOKEN" -H "Content-Type: a
 		{"ndrbridge dead requeue lake --all", "ndrbridge dead requeue lake --all --yes"},
 		{"ndrbridge replay lake soc", "ndrbridge replay lake soc --yes"},
 		{"rewind hq detections --to -2h\n", "rewind hq detections --to -2h --yes"},
+		{"25769803779", detection},
+		{"end 12", "end " + rule},
+		{"extend 12", "extend " + rule},
 		{"00000000000000001234", "$(ndrbridge dead list lake --json | jq -r .key | head -n 1)"},
 		{"retry 17 18", "retry $(ndrbridge tickets list --status rejected --json | jq -r .id | head -n 2 | tr '\n' ' ')"},
 		{"retry 17", "retry $(ndrbridge tickets list --status rejected --json | jq -r .id | head -n 1)"},
@@ -77,6 +82,14 @@ for n in 1 2; do curl -fsS -H "Authorization: Bearer $TOKEN" -H "Content-Type: a
 		{"drop 17", "drop $(ndrbridge tickets list --status rejected --json | jq -r .id | head -n 1)"},
 	}, confirmed...),
 }
+
+// detection and other are the ids of detections that were delivered, and rule of the last rule that was
+// made. A detection that a rule hides cannot be hidden again.
+const (
+	other     = "$(jq -r 'select(.source == \"ndrbridge://hq/detections\").subject' events.jsonl | tail -n 1)"
+	detection = "$(jq -r 'select(.source == \"ndrbridge://hq/detections\").subject' events.jsonl | head -n 1)"
+	rule      = "$(jq -r 'select(.type | endswith(\".rule.applied\")).data.rule.id' events.jsonl | tail -n 1)"
+)
 
 // clusterOfThree is a cluster with its state in three NATS servers.
 const clusterOfThree = `

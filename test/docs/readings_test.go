@@ -56,6 +56,7 @@ appliances:
   detections: {start: beginning, interval: 100ms}
   audit: {start: beginning, interval: 100ms}
   records: [{name: dns, types: ["~dns"], start: -1d, interval: 100ms}]
+  rules: {write: true}
 tickets: {enabled: true}
 sinks:
 - {name: log, file: {path: ./events.jsonl}, start: beginning}
