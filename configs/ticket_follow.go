@@ -4,9 +4,52 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"ndrbridge/sinks/webhook/ticketopener"
 )
+
+// TicketGroup configures one ticket for many detections of an appliance: the first opens it, and
+// each other one with the same values becomes a comment and is linked with it, until it is closed.
+// It is moved to closed once all of its detections are, and reopened with one of them.
+//
+//	sinks:
+//	  - name: tickets
+//	    webhook:
+//	      url: https://corp.atlassian.net
+//	      auth: {username: bridge@corp.example, password_file: /run/secrets/jira-token}
+//	      ticket: {system: jira, project: SEC, group: {by: [type, offender], window: 24h, max: 200}}
+//	tickets: {enabled: true}
+type TicketGroup struct {
+	// By are the fields whose values are the same: all offenders, for example. A detection
+	// without any value of one of them has a ticket of its own.
+	By []string `yaml:"by" required:"true" oneof:"type,categories,offender,victim"`
+	// Window is how far the time of a detection may be from that of the first one.
+	Window Duration `yaml:"window" default:"24h" min:"1m"`
+	// Max is how many detections a ticket has at most; the next one opens another.
+	Max int `yaml:"max" default:"200" min:"2" max:"1000"`
+}
+
+// Grouping returns how detections are grouped; nil if each has a ticket of its own.
+func (t TicketOpener) Grouping() *ticketopener.Group {
+	if t.Group == nil {
+		return nil
+	}
+	return &ticketopener.Group{By: t.Group.By, Window: time.Duration(t.Group.Window), Max: t.Group.Max}
+}
+
+// needs reports whether detections are grouped by values of a path of redaction.
+func (g *TicketGroup) needs(path string) bool {
+	if g == nil {
+		return false
+	}
+	return slices.ContainsFunc(g.By, func(field string) bool {
+		if field == "offender" || field == "victim" {
+			field = "participants"
+		}
+		return path == "detection."+field || strings.HasPrefix(path, "detection."+field+".")
+	})
+}
 
 // TicketFollow configures how a ticket follows its detection. A change becomes at most one
 // comment. A person's later move of the ticket is kept, and reported as ticket.conflict.

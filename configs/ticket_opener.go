@@ -64,6 +64,8 @@ type TicketOpener struct {
 	// Lookup finds the ticket of a detection; generic only. Without it, a crash at the
 	// wrong moment may open a second ticket.
 	Lookup *TicketLookup `yaml:"lookup" with:"system=generic"`
+	// Group opens one ticket for many detections; not with generic.
+	Group *TicketGroup `yaml:"group" with:"system=jira,servicenow"`
 	// Follow lets a ticket follow its detection; not with generic.
 	Follow *TicketFollow `yaml:"follow" with:"system=jira,servicenow"`
 }
@@ -166,8 +168,11 @@ func (c checks) ticketOpener(path string, s Sink) {
 		c.wrong(parent(path)+".mode", "%q is not supported with ticket, which uses the system's own protocol; leave it out", s.Mode)
 	}
 	for _, field := range s.Redact {
-		if field == "detection" || field == "detection.ticket_id" {
+		switch {
+		case field == "detection" || field == "detection.ticket_id":
 			c.wrong(parent(path)+".redact", "removes %s, which the sink needs to recognize detections with a ticket; leave it out", field)
+		case t.Group.needs(field):
+			c.wrong(parent(path)+".redact", "removes %s, by which ticket.group groups detections; leave it out, or group by something else", field)
 		}
 	}
 	switch t.System {

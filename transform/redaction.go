@@ -23,19 +23,20 @@ type redacted map[string]redacted
 // the values of the same kind.
 var alsoIn = map[string][]string{
 	"detection.id":          {"ticket.detection_id", "ticket.reason", "rule.detection_id", "rule.reason", "note.detection_id", "note.reason", "related.id"},
-	"detection.ticket_id":   {"ticket.ticket_id", "ticket.reason", "detection.ticket_url", "changes.ticket_url", "note.text"},
+	"detection.ticket_id":   {"ticket.ticket_id", "ticket.moved_from", "ticket.reason", "detection.ticket_url", "changes.ticket_url", "note.text"},
 	"detection.ticket_url":  {"note.text"},
 	"detection.create_time": {"lifecycle.first_seen"},
 	"detection.status":      {"ticket.status", "ticket.reason", "lifecycle.acknowledged", "lifecycle.closed", "lifecycle.reopened"},
 	"detection.resolution":  {"ticket.resolution", "ticket.reason"},
 	"detection.assignee":    {"ticket.assignee", "ticket.by", "ticket.reason", "rule.by", "note.by", "note.author", "note.text", "visibility.rules.author", "visibility.rules.description"},
+	"detection.categories":  {"ticket.group"},
 	"detection.title":       {"note.text", "visibility.rules.description", "related.title"},
 	"detection.description": {"note.text", "visibility.rules.description"},
-	"detection.type":        {"format", "rule.detection_types", "changes.detection_types"},
+	"detection.type":        {"format", "ticket.group", "rule.detection_types", "changes.detection_types"},
 	"detection.url":         {"link", "note.text"},
 	"detection.properties":  {"note.text", "evidence.records"},
 	"detection.participants": {
-		"note.text", "visibility.rules.description", "context.devices", "evidence.records", "related.title",
+		"note.text", "ticket.group", "visibility.rules.description", "context.devices", "evidence.records", "related.title",
 		"rule.offender", "rule.victim", "rule.properties", "rule.description", "rule.reason",
 		"changes.offender", "changes.victim", "changes.properties", "changes.description",
 	},

@@ -10,6 +10,12 @@ type TicketReport struct {
 	// DetectionID is the detection's id, and Event that of the event that the report is about.
 	DetectionID int64  `json:"detection_id"`
 	Event       string `json:"event"`
+	// Group names the group of detections that the ticket is for, by the values that they share, and
+	// Detections is how many there are; empty and 0 for a detection's own ticket.
+	Group      string `json:"group,omitempty"`
+	Detections int    `json:"detections,omitempty"`
+	// MovedFrom is the id that the ticket had before, if it changed.
+	MovedFrom string `json:"moved_from,omitempty"`
 	// From and To are the ticket's status before and after a move.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`

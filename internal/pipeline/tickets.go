@@ -76,6 +76,9 @@ func (p *Pipeline) linkFor(sink string) endpoint.Link {
 			return failure.Errorf(failure.Rejected, "%.40q is not a detection id", e.Subject)
 		}
 		key := "sink/" + sink + "/" + webhook.DetectionKey(e) + "/" + t.ID
+		if t.Moves > 0 { // it may have had this id before
+			key += "/" + strconv.Itoa(t.Moves)
+		}
 		_, err = currentAcceptor{p}.Accept(ctx, key, []commands.Command{{TicketID: t.ID, Appliance: e.Appliance, DetectionID: id}})
 		if _, ok := errors.AsType[*commands.FieldError](err); ok {
 			return &failure.Error{Class: failure.Rejected, Err: err} // a retry would fail the same way

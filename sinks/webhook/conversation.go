@@ -74,15 +74,29 @@ func (c *Conversation) exchange(ctx context.Context, r Request) (Answer, error) 
 	return a, err
 }
 
-// Remember stores a value under the Key of an event, and journals events about it in the same
-// transaction, even if ctx is done: the object that it names exists already, and would be created
+// Recall returns the value remembered under a key, which may be that of another event; nil if there
+// is none. Converse returns its error as it is.
+func (c *Conversation) Recall(ctx context.Context, key string) (value []byte, err error) {
+	if c.failed = nil; !c.sink.remembers() {
+		return nil, nil
+	}
+	values, err := c.sink.o.Memory.recallKeys(ctx, []string{key})
+	if err != nil {
+		c.failed = failure.Unavailable(failure.ScopeTarget, "%s: not sent: %w", c.sink.target, err)
+		return nil, c.failed
+	}
+	return values[0], nil
+}
+
+// Remember stores values by their keys, such as the Key of an event, and journals events about them in the same
+// transaction, even if ctx is done: the object that they name exists already, and would be created
 // again. Converse returns its error as it is. Without a memory it does nothing.
-func (c *Conversation) Remember(ctx context.Context, e transform.Event, value []byte, about ...transform.Event) error {
+func (c *Conversation) Remember(ctx context.Context, values map[string][]byte, about ...transform.Event) error {
 	c.failed = nil
 	if !c.sink.remembers() {
 		return nil
 	}
-	if err := c.sink.o.Memory.remember(ctx, c.sink.preset.Key(e), value, about); err != nil {
+	if err := c.sink.o.Memory.remember(ctx, values, about); err != nil {
 		c.failed = failure.Unavailable(failure.ScopeTarget, "%s: sent, but its result could not be stored: %w", c.sink.target, err)
 	}
 	return c.failed

@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -51,17 +53,23 @@ func (m *Memory) recall(ctx context.Context, events []transform.Event, key func(
 	if len(keys) == 0 {
 		return known, nil
 	}
-	values, err := m.Store.RecallSink(ctx, m.Sink, keys)
+	values, err := m.recallKeys(ctx, keys)
 	if err != nil {
-		return nil, err
-	}
-	if err := m.refresh(ctx, keys, values); err != nil {
 		return nil, err
 	}
 	for i, value := range values {
 		known[indexes[i]] = value
 	}
 	return known, nil
+}
+
+// recallKeys returns the value remembered under each key, in order; nil if there is none.
+func (m *Memory) recallKeys(ctx context.Context, keys []string) ([][]byte, error) {
+	values, err := m.Store.RecallSink(ctx, m.Sink, keys)
+	if err != nil {
+		return nil, err
+	}
+	return values, m.refresh(ctx, keys, values)
 }
 
 // refresh extends the time for which values are kept when events use them without
@@ -88,11 +96,14 @@ func (m *Memory) now() time.Time {
 	return time.Now()
 }
 
-// remember stores a value, and journals events about it, even if ctx is done.
-func (m *Memory) remember(ctx context.Context, key string, value []byte, events []transform.Event) error {
+// remember stores values by their keys, and journals events about them, even if ctx is done.
+func (m *Memory) remember(ctx context.Context, values map[string][]byte, events []transform.Event) error {
 	at := m.now()
-	entry := checkpoint.Entry{Key: key, Value: value, At: at.UnixMilli()}
-	return m.Store.RememberSink(context.WithoutCancel(ctx), m.Sink, []checkpoint.Entry{entry}, max(0, at.Add(-m.Keep).UnixMilli()), events...)
+	entries := make([]checkpoint.Entry, 0, len(values))
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		entries = append(entries, checkpoint.Entry{Key: key, Value: values[key], At: at.UnixMilli()})
+	}
+	return m.Store.RememberSink(context.WithoutCancel(ctx), m.Sink, entries, max(0, at.Add(-m.Keep).UnixMilli()), events...)
 }
 
 // remembers reports whether the preset uses a memory.

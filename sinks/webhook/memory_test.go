@@ -45,7 +45,7 @@ func (ticketPreset) converse(ctx context.Context, c *webhook.Conversation, event
 		answer, err = ask("open %s", e.Subject)
 	}
 	if ticket, found := strings.CutPrefix(answer, "ticket "); found && err == nil {
-		err = c.Remember(ctx, e, []byte(ticket))
+		err = c.Remember(ctx, map[string][]byte{webhook.DetectionKey(e): []byte(ticket)})
 	}
 	return 1, err
 }

@@ -159,13 +159,13 @@ func (f *FaultyStore) RememberSink(ctx context.Context, sink string, entries []c
 	return f.MemoryStore.RememberSink(ctx, sink, entries, forgetBefore, events...)
 }
 
-// Result returns the class and the wait of the only event's error; "" for nil.
+// Result returns the class and the wait of the most severe event's error; "" for nil.
 func Result(err error) (failure.Class, time.Duration) {
 	if err == nil {
 		return "", 0
 	}
 	if each, ok := errors.AsType[failure.EventErrors](err); ok {
-		err = each[0]
+		err = failure.MostSevere(each...)
 	}
 	return failure.ClassOf(err)
 }

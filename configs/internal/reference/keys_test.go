@@ -33,6 +33,7 @@ sinks:
       url: https://h.example
       template: "{}"
       ticket: {system: generic, id: id, lookup: {url: "https://h.example/{{.event.id}}", id: id}}
+  - {name: issues, webhook: {url: "https://h.example", ticket: {system: jira, project: P, group: {by: [type]}}}}
   - {name: siem, syslog: {address: "h:6514", tls: {}}}
   - {name: log, file: {path: "-"}}
 tickets:

@@ -121,6 +121,7 @@ func ticketPreset(sink string, w configs.Webhook, link Link) (*webhook.Preset, e
 		link = nil
 	}
 	return ticketopener.New(ticketopener.Options{
-		Sink: sink, System: system, Follow: w.Ticket.Following(), Link: link, SearchDelay: time.Duration(w.Ticket.SearchDelay), Now: time.Now,
+		Sink: sink, System: system, Follow: w.Ticket.Following(), Group: w.Ticket.Grouping(),
+		Link: link, SearchDelay: time.Duration(w.Ticket.SearchDelay), Now: time.Now,
 	}), nil
 }

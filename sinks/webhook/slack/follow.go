@@ -191,5 +191,5 @@ func (p *preset) remember(ctx context.Context, c *webhook.Conversation, e transf
 	if err != nil {
 		return nil // a year beyond 9999: the next version is posted as a new message
 	}
-	return c.Remember(ctx, e, value)
+	return c.Remember(ctx, map[string][]byte{p.key(e): value})
 }

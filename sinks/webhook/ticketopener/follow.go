@@ -39,6 +39,8 @@ type Move struct {
 
 // Standing is what a ticket system says of a ticket.
 type Standing struct {
+	// Ticket has the ID that the ticket has now; an empty one is as it was.
+	Ticket
 	Status   string // for people
 	Closed   bool   // the status is that of a ticket that is done
 	Assignee string // the account; empty: nobody
@@ -101,8 +103,8 @@ type intention struct {
 func (i intention) rests() bool { return i.comment == "" && i.key == "" && i.account == "" }
 
 // intend returns what an event asks of the ticket of its detection.
-func (f *Follow) intend(e transform.Event, m memory) (i intention) {
-	if f == nil || m.Lost {
+func (f *Follow) intend(e transform.Event, m *memories) (i intention) {
+	if f == nil || m.lead.Lost {
 		return i
 	}
 	own := e.CausedBy == transform.CausedByWriteback
@@ -110,21 +112,21 @@ func (f *Follow) intend(e transform.Event, m memory) (i intention) {
 	if !own {
 		i.comment = f.commentOn(e, changes)
 	}
-	if e.IsFollowUp() || e.RecordedTime.Before(m.Recorded) {
+	if e.IsFollowUp() || e.RecordedTime.Before(m.own.Recorded) {
 		return i
 	}
-	i.state = transform.Text(jsonscan.At(e.Data(), "detection.status"))
+	i.state = statusOf(e)
 	if own {
 		return i
 	}
 	if jsonscan.At(changes, "assignee") != nil {
 		i.account = f.People[transform.Text(jsonscan.At(e.Data(), "detection.assignee"))]
 	}
-	if i.state == m.State || m.State == "" {
+	if i.state == m.own.State || m.own.State == "" || i.state == stateClosed && !m.othersClosed(e) {
 		return i
 	}
 	for _, key := range []string{stateReopened, i.state} {
-		if _, found := f.States[key]; found && (key != stateReopened || m.State == stateClosed) {
+		if _, found := f.States[key]; found && (key != stateReopened || m.own.State == stateClosed) {
 			i.key = key
 			break
 		}
@@ -166,43 +168,49 @@ func (f *Follow) commentOn(e transform.Event, changes []byte) string {
 // follow lets the ticket follow an event. It reads the ticket first, so that nothing is done again
 // that an attempt without an answer did. open means that the ticket is lost, and another one is to
 // be opened.
-func (p *preset) follow(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memory, i intention) (open bool, err error) {
-	system, r, key := p.o.System.(follower), p.report(e, m.Ticket), commentKey(e)
-	now, err := system.read(ctx, c, m.Ticket, key)
+func (p *preset) follow(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memories, i intention) (open bool, err error) {
+	r := p.report(e, m)
+	now, err := p.o.System.(follower).read(ctx, c, m.lead.Ticket, commentKey(e))
 	if errors.Is(err, errLost) {
-		r.action, r.Reason = transform.TicketLost, errLost.Error()
-		*m = memory{Ticket: m.Ticket, Linked: m.Linked, followed: followed{Lost: true}}
-		if open = p.o.Follow.OpenAgain; open {
-			m.Ticket = Ticket{}
-		}
-		return open, p.remember(ctx, c, e, *m, &r)
+		open = p.lose(m, &r)
+		return open, p.remember(ctx, c, e, m, &r)
+	}
+	if err == nil {
+		err = p.moved(ctx, c, e, m, now, &r)
 	}
 	if err == nil && i.key != "" {
 		err = p.move(ctx, c, e, m, now, i.key, &r)
 	}
 	if err == nil && i.account != "" {
-		err = p.assign(ctx, c, m, now, i.account, &r)
+		err = p.assign(ctx, c, m.lead, now, i.account, &r)
 	}
 	if err == nil && i.comment != "" {
-		if r.Commented = now.Commented; !now.Commented {
-			err = system.comment(ctx, c, m.Ticket, strings.TrimSpace(i.comment+"\n"+r.Reason)+"\n"+key)
-			r.Commented = err == nil
-			err = r.explain(err, "it has no comment on the event", "")
-		}
+		err = p.comment(ctx, c, e, m, now, i.comment, &r)
 	}
 	if err != nil {
 		return false, err
 	}
 	m.follows(e, i)
-	return false, p.remember(ctx, c, e, *m, &r)
+	return false, p.remember(ctx, c, e, m, &r)
+}
+
+// comment adds a comment on an event, unless an attempt without an answer did.
+func (p *preset) comment(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memories, now Standing, text string, r *report) error {
+	if r.Commented = now.Commented; now.Commented {
+		return nil
+	}
+	err := p.o.System.(follower).comment(ctx, c, m.lead.Ticket, strings.TrimSpace(text+"\n"+r.Reason)+"\n"+commentKey(e))
+	r.Commented = err == nil
+	return r.explain(err, "it has no comment on the event", "")
 }
 
 // move makes the move of a key, unless the ticket is there already, is to stay, or was moved by a
 // person after the detection changed.
-func (p *preset) move(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memory, now Standing, key string, r *report) error {
+func (p *preset) move(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memories, now Standing, key string, r *report) error {
 	system, to := p.o.System.(follower), p.o.Follow.States[key]
-	seen, target := m.Seen, m.Target
-	m.Seen, m.Target = now.Status, ""
+	lead := m.lead
+	seen, target := lead.Seen, lead.Target
+	lead.Seen, lead.Target = now.Status, ""
 	byPerson := now.Status != seen && (!now.Moved.IsZero() && !now.Moved.Before(e.When()) || now.Moved.IsZero() && seen != "")
 	switch {
 	case target != "" && now.Status == target: // by an attempt without an answer
@@ -217,17 +225,17 @@ func (p *preset) move(ctx context.Context, c *webhook.Conversation, e transform.
 		r.conflict(fmt.Sprintf("it was moved to %s after the detection changed, and stays there", c.Quote(now.Status)))
 		return nil
 	}
-	step, err := system.step(ctx, c, m.Ticket, to.To)
+	step, err := system.step(ctx, c, lead.Ticket, to.To)
 	if err == nil && step.Status != now.Status {
-		m.Target = step.Status
-		if err := p.remember(ctx, c, e, *m, nil); err != nil {
+		lead.Target = step.Status
+		if err := p.remember(ctx, c, e, m, nil); err != nil {
 			return err
 		}
-		if err = system.move(ctx, c, m.Ticket, step, to.Fields); err == nil {
-			m.Seen, r.From, r.To = step.Status, now.Status, step.Status
+		if err = system.move(ctx, c, lead.Ticket, step, to.Fields); err == nil {
+			lead.Seen, r.From, r.To = step.Status, now.Status, step.Status
 		}
 	}
-	m.Target = ""
+	lead.Target = ""
 	return r.explain(err, "it is not moved", "; check follow.states")
 }
 
@@ -244,9 +252,13 @@ func (p *preset) assign(ctx context.Context, c *webhook.Conversation, m *memory,
 }
 
 // follows records that the ticket followed an event.
-func (m *memory) follows(e transform.Event, i intention) {
-	if i.state != "" {
-		m.State, m.Recorded = i.state, e.RecordedTime
+func (m *memories) follows(e transform.Event, i intention) {
+	if i.state == "" {
+		return
+	}
+	m.own.State, m.own.Recorded = i.state, e.RecordedTime
+	if m.lead.Group != nil {
+		m.lead.Group.Closed[e.Subject] = i.state == stateClosed
 	}
 }
 
@@ -261,9 +273,12 @@ type report struct {
 	action string
 }
 
-func (p *preset) report(e transform.Event, t Ticket) report {
+func (p *preset) report(e transform.Event, m *memories) report {
 	r := report{action: transform.TicketUpdated}
-	r.Sink, r.TicketID, r.URL, r.Event = p.o.Sink, t.ID, t.URL, e.ID
+	r.Sink, r.TicketID, r.URL, r.Event = p.o.Sink, m.lead.ID, m.lead.URL, e.ID
+	if of := m.lead.Group; of != nil {
+		r.Group, r.Detections = of.Name, len(of.Closed)
+	}
 	r.DetectionID, _ = strconv.ParseInt(e.Subject, 10, 64) // of a detection
 	return r
 }

@@ -75,6 +75,12 @@ func (f *following) reported(t testing.TB) string {
 		var data struct{ Ticket transform.TicketReport }
 		require.NoError(t, json.Unmarshal(r.Event.Data(), &data))
 		text := r.Event.Action()
+		if data.Ticket.Detections > 0 {
+			text += fmt.Sprintf(" for %d", data.Ticket.Detections)
+		}
+		if data.Ticket.MovedFrom != "" {
+			text += " from its old id"
+		}
 		if data.Ticket.To != "" {
 			text += " to " + data.Ticket.To
 		}

@@ -33,7 +33,8 @@ func (j jira) read(ctx context.Context, c *webhook.Conversation, t Ticket, key s
 		return Standing{}, errLost
 	}
 	var issue struct {
-		Fields struct {
+		ID, Key string
+		Fields  struct {
 			Status struct {
 				Name           string
 				StatusCategory struct{ Key string }
@@ -54,6 +55,9 @@ func (j jira) read(ctx context.Context, c *webhook.Conversation, t Ticket, key s
 		return Standing{}, failure.Errorf(failure.Transient, "the issue has no status: %s", a.QuoteBody())
 	}
 	s := Standing{Status: issue.Fields.Status.Name, Closed: issue.Fields.Status.StatusCategory.Key == "done", Assignee: issue.Fields.Assignee.AccountID}
+	if issue.Key != "" {
+		s.Ticket = j.ticket(issue.ID, issue.Key)
+	}
 	for _, h := range issue.Changelog.Histories {
 		for _, item := range h.Items {
 			if at, err := time.Parse(jiraTime, h.Created); item.FieldID == "status" && err == nil && at.After(s.Moved) {

@@ -23,7 +23,7 @@ func (s serviceNow) recordURL(t Ticket) *url.URL { return s.table.JoinPath(cmp.O
 
 func (s serviceNow) read(ctx context.Context, c *webhook.Conversation, t Ticket, key string) (Standing, error) {
 	target := s.recordURL(t)
-	target.RawQuery = url.Values{"sysparm_fields": {"state,active,assigned_to,sys_updated_on"}, "sysparm_exclude_reference_link": {"true"}}.Encode()
+	target.RawQuery = url.Values{"sysparm_fields": {ticketColumns + ",active,assigned_to,sys_updated_on"}, "sysparm_exclude_reference_link": {"true"}}.Encode()
 	a, err := c.Do(ctx, webhook.Request{Method: http.MethodGet, URL: target})
 	if err != nil {
 		return Standing{}, err
@@ -33,7 +33,7 @@ func (s serviceNow) read(ctx context.Context, c *webhook.Conversation, t Ticket,
 	}
 	var reply struct {
 		Result struct {
-			State      string `json:"state"`
+			record
 			Active     string `json:"active"`
 			AssignedTo string `json:"assigned_to"`
 			UpdatedOn  string `json:"sys_updated_on"`
@@ -47,7 +47,7 @@ func (s serviceNow) read(ctx context.Context, c *webhook.Conversation, t Ticket,
 		return Standing{}, failure.Errorf(failure.Transient, "the record has no state: %s", a.QuoteBody())
 	}
 	// A resolved incident, of state 6, is still active.
-	now := Standing{Status: r.State, Assignee: r.AssignedTo, Closed: r.Active == "false" || s.Table == "incident" && r.State >= "6"}
+	now := Standing{Ticket: s.ticket(r.record), Status: r.State, Assignee: r.AssignedTo, Closed: r.Active == "false" || s.Table == "incident" && r.State >= "6"}
 	now.Moved, _ = time.Parse(time.DateTime, r.UpdatedOn) // in UTC; zero if it is in a format of the account
 	if key != "" {
 		now.Commented, err = s.commented(ctx, c, t, key)

@@ -3,6 +3,7 @@
 package ticketopener
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,8 @@ type Ticket struct {
 	ID  string `json:"id"`            // the id shown to people
 	Key string `json:"key,omitempty"` // the id that never changes; empty: ID
 	URL string `json:"url,omitempty"` // of its page; empty if unknown
+	// Moves is how often its ID changed.
+	Moves int `json:"moves,omitempty"`
 
 	status string // that the answer shows; empty: none
 }
@@ -47,8 +50,10 @@ type Options struct {
 	System System
 	// Follow is nil if later versions leave tickets alone.
 	Follow *Follow
+	// Group is nil if each detection has a ticket of its own.
+	Group *Group
 	// Link links a detection to its ticket. When it returns nil, the link is stored
-	// durably; linking twice has no further effect. An error that is not a *failure.Error
+	// durably; linking twice with the same ID and Moves has no further effect. An error that is not a *failure.Error
 	// is temporary. If Link is nil, detections are not linked.
 	Link func(ctx context.Context, e transform.Event, t Ticket) error
 	// SearchDelay is how long it may take until a new ticket can be found. If the
@@ -76,6 +81,7 @@ func New(o Options) *webhook.Preset {
 	return &webhook.Preset{
 		Header: map[string]string{"Accept": "application/json"}, Secrets: o.System.secrets(), Checks: o.System.checks(),
 		Compose: p.compose, Converse: p.converse, Key: webhook.DetectionKey,
+		Undivided: o.Group != nil, // two detections of a group must not open tickets at the same time
 	}
 }
 
@@ -100,19 +106,26 @@ func (p *preset) converse(ctx context.Context, c *webhook.Conversation, events [
 	if n := leading(events, func(i int) bool { return p.rests(events[i], remembered(c.Known(i))) }); n > 0 {
 		return n, nil
 	}
-	e, m := events[0], remembered(c.Known(0))
-	if m.done(p.o.Link != nil) {
+	e := events[0]
+	m, err := p.recall(ctx, c)
+	if err != nil {
+		return 1, err
+	}
+	if m.done(p.o.Link != nil) && !m.own.Joining {
 		i := p.o.Follow.intend(e, m)
 		if i.rests() { // it is the bridge's own write, or of a status without a move
 			m.follows(e, i)
 			return 1, p.remember(ctx, c, e, m, nil)
 		}
-		if open, err := p.follow(ctx, c, e, &m, i); err != nil || !open || !e.MayOpen() {
+		if open, err := p.follow(ctx, c, e, m, i); err != nil || !open {
 			return 1, err
 		}
 	}
-	if m.ID == "" {
-		if err := p.findOrOpen(ctx, c, e, &m); err != nil {
+	if m.lead.ID == "" || m.own.Joining {
+		if !p.opens(e, m.lead) && !m.own.Joining {
+			return 1, nil
+		}
+		if err := p.findOrOpen(ctx, c, e, m); err != nil {
 			return 1, err
 		}
 	}
@@ -121,11 +134,19 @@ func (p *preset) converse(ctx context.Context, c *webhook.Conversation, events [
 
 // rests reports whether an event needs neither a request nor the memory.
 func (p *preset) rests(e transform.Event, m memory) bool {
-	if !m.done(p.o.Link != nil) {
-		return m.ID == "" && opensNoTicket(e) && !(m.Lost && e.MayOpen())
+	switch {
+	case m.Joining:
+		return false
+	case !m.done(p.o.Link != nil):
+		return m.ID == "" && m.Leader == "" && !p.opens(e, &m)
 	}
-	i := p.o.Follow.intend(e, m)
+	i := p.o.Follow.intend(e, &memories{own: &m, lead: &m})
 	return i.rests() && (i.state == "" || i.state == m.State)
+}
+
+// opens reports whether an event may open the ticket of a memory, which has none.
+func (p *preset) opens(e transform.Event, m *memory) bool {
+	return !opensNoTicket(e) || m.Lost && e.MayOpen()
 }
 
 // leading counts the leading events that are done.
@@ -144,93 +165,126 @@ func opensNoTicket(e transform.Event) bool {
 	return !e.MayOpen() && !e.IsTest() || e.CausedBy == transform.CausedByWriteback || ticketOf(e) != ""
 }
 
+// statusOf returns the status of a version's detection.
+func statusOf(e transform.Event) string {
+	return cmp.Or(transform.Text(jsonscan.At(e.Data(), "detection.status")), "new")
+}
+
 // ticketOf returns the ticket id of a detection at its appliance, or "".
 func ticketOf(e transform.Event) string {
 	return transform.Text(jsonscan.At(e.Data(), "detection.ticket_id"))
 }
 
-// findOrOpen puts a detection's ticket into m, and opens one if none is found, unless one may
-// have been opened that cannot be found yet.
-func (p *preset) findOrOpen(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memory) (err error) {
+// findOrOpen puts a detection's ticket into m: one that is found, that of its group, or a new one.
+// It opens none if one may have been opened that cannot be found yet.
+func (p *preset) findOrOpen(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memories) (err error) {
 	text := "ticket %s was found instead of opening another one; close it"
-	if p.o.System.searchable() {
-		if m.Ticket, err = p.o.System.find(ctx, c, e); err != nil {
+	if p.o.System.searchable() && !m.own.Joining {
+		if m.lead.Ticket, err = p.o.System.find(ctx, c, m.opener(e)); err != nil {
 			return err
 		}
 	}
-	if m.ID == "" {
+	if m.lead.ID == "" || m.own.Joining {
+		if err := p.wait(*m.lead); err != nil {
+			return err
+		}
+		if joined, err := p.join(ctx, c, e, m); joined || err != nil {
+			return err
+		}
 		text = "ticket %s was opened; close it, the bridge does not"
+	}
+	p.lead(e, m)
+	if m.lead.ID == "" {
 		if err := p.open(ctx, c, e, m); err != nil {
 			return err
 		}
 	}
 	if e.IsTest() {
-		c.Report(ctx, fmt.Sprintf(text, c.Quote(m.ID+" "+m.URL)))
+		c.Report(ctx, fmt.Sprintf(text, c.Quote(m.lead.ID+" "+m.lead.URL)))
 		return nil
 	}
-	m.Attempt, m.Lost = time.Time{}, false
-	m.State, m.Recorded, m.Seen = transform.Text(jsonscan.At(e.Data(), "detection.status")), e.RecordedTime, m.status
-	r := p.report(e, m.Ticket)
+	m.lead.Attempt, m.lead.followed = time.Time{}, followed{State: m.lead.State, Recorded: m.lead.Recorded, Seen: m.lead.status}
+	m.own.Ticket, m.own.State, m.own.Recorded = m.lead.Ticket, statusOf(e), e.RecordedTime
+	if err := p.linkOthers(ctx, c, e, m); err != nil {
+		return err
+	}
+	r := p.report(e, m)
 	r.action = transform.TicketOpened
-	return p.remember(ctx, c, e, *m, &r)
+	return p.remember(ctx, c, e, m, &r)
 }
 
-// open opens a ticket. It remembers the attempt first, if the ticket could be found by it.
-func (p *preset) open(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memory) error {
-	if p.o.System.searchable() {
-		if wait := p.o.SearchDelay - p.o.Now().Sub(m.Attempt); !m.Attempt.IsZero() && wait > 0 {
-			const maxWait = 5 * time.Second
-			retry := failure.Errorf(failure.Throttled, "the outcome of an earlier attempt is unknown; waiting until its ticket could be found")
-			retry.RetryAfter = min(wait, maxWait)
-			return retry
-		}
-		if err := p.remember(ctx, c, e, memory{Attempt: p.o.Now(), followed: followed{Lost: m.Lost}}, nil); err != nil {
-			return err
-		}
-	}
-	r, err := p.request(e)
+// open opens a ticket. It remembers the attempt first, if the ticket could be found by it, and
+// forgets it if the system refused to.
+func (p *preset) open(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memories) error {
+	r, err := p.request(m.opener(e))
 	if err != nil {
 		return err
 	}
+	if p.o.System.searchable() {
+		m.lead.Attempt, m.own.State, m.own.Recorded = p.o.Now(), statusOf(e), e.RecordedTime
+		if err := p.remember(ctx, c, e, m, nil); err != nil {
+			return err
+		}
+	}
 	a, err := c.Do(ctx, r)
-	if err == nil {
-		m.Ticket, err = p.o.System.opened(a)
+	if err != nil {
+		return err
+	}
+	m.lead.Ticket, err = p.o.System.opened(a)
+	if class, _ := failure.ClassOf(err); err != nil && class == failure.Rejected {
+		m.lead.Attempt = time.Time{}
+		return cmp.Or(p.remember(ctx, c, e, m, nil), err)
 	}
 	return err
 }
 
 // link links the detection to its ticket.
-func (p *preset) link(ctx context.Context, c *webhook.Conversation, e transform.Event, m memory) error {
+func (p *preset) link(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memories) error {
 	if p.o.Link == nil || e.IsTest() {
 		return nil
 	}
-	if err := p.o.Link(ctx, e, m.Ticket); err != nil {
-		class, wait := failure.ClassOf(err)
-		return &failure.Error{Class: class, RetryAfter: wait, Err: fmt.Errorf("ticket %s was opened, but its detection is not linked to it: %w", c.Quote(m.ID), err)}
+	if err := p.linkOne(ctx, c, e, m.lead.Ticket); err != nil {
+		return err
 	}
-	m.Linked = true
+	m.own.Linked = true
 	return p.remember(ctx, c, e, m, nil)
+}
+
+func (p *preset) linkOne(ctx context.Context, c *webhook.Conversation, e transform.Event, t Ticket) error {
+	if err := p.o.Link(ctx, e, t); err != nil {
+		class, wait := failure.ClassOf(err)
+		return &failure.Error{Class: class, RetryAfter: wait, Err: fmt.Errorf("ticket %s is not linked with detection %s: %w", c.Quote(t.ID), e.Subject, err)}
+	}
+	return nil
 }
 
 // remember stores what is known of a detection's ticket, and journals a report of it, unless that
 // is nil. Of a test, it does neither.
-func (p *preset) remember(ctx context.Context, c *webhook.Conversation, e transform.Event, m memory, r *report) error {
+func (p *preset) remember(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memories, r *report) error {
 	if e.IsTest() {
 		return nil
 	}
-	value, err := json.Marshal(m)
-	if err != nil {
-		return nil // a year beyond 9999
+	entries := map[string][]byte{}
+	for key, one := range map[string]*memory{webhook.DetectionKey(e): m.own, m.leader: m.lead} {
+		value, err := json.Marshal(one)
+		if err != nil {
+			return nil // a year beyond 9999
+		}
+		entries[key] = value
+	}
+	delete(entries, "") // without a leader
+	if m.current != "" {
+		entries[m.current] = []byte(webhook.DetectionKey(e))
 	}
 	var about []transform.Event
 	if r != nil {
 		event, err := transform.Encoder{Appliance: e.Appliance}.TicketReport(r.action, r.TicketReport, p.o.Now())
 		if err != nil {
-			return failure.Unsendable("report on ticket %s: %w", c.Quote(m.ID), err)
+			return failure.Unsendable("report on ticket %s: %w", c.Quote(m.lead.ID), err)
 		}
 		about = append(about, event)
 	}
-	return c.Remember(ctx, e, value, about...)
+	return c.Remember(ctx, entries, about...)
 }
 
 // memory is the value remembered for a detection, in JSON.
@@ -240,6 +294,12 @@ type memory struct {
 	// Attempt is when the sink last tried to open a ticket; its outcome is unknown.
 	Attempt time.Time `json:"attempt,omitzero"`
 	followed
+	// Group is nil unless the detection leads a group.
+	Group *group `json:"group,omitempty"`
+	// Leader is the DetectionKey of the detection whose ticket this one joined.
+	Leader string `json:"leader,omitempty"`
+	// Joining means that the ticket may not have a comment on the detection yet.
+	Joining bool `json:"joining,omitempty"`
 }
 
 // done reports whether nothing is left to do for a detection.

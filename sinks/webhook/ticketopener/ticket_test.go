@@ -28,6 +28,7 @@ type ticketSink struct {
 	links  []string // detection and ticket
 	down   error    // returned by link
 	follow *ticketopener.Follow
+	group  *ticketopener.Group
 }
 
 func newTicketSink(t testing.TB, o *tool) *ticketSink {
@@ -46,7 +47,7 @@ func (o *ticketSink) link(_ context.Context, e transform.Event, t ticketopener.T
 }
 
 func (o *ticketSink) preset() *webhook.Preset {
-	return ticketopener.New(ticketopener.Options{Sink: "tickets", System: o.system, Follow: o.follow, Link: o.link, SearchDelay: time.Minute, Now: o.clock})
+	return ticketopener.New(ticketopener.Options{Sink: "tickets", System: o.system, Follow: o.follow, Group: o.group, Link: o.link, SearchDelay: time.Minute, Now: o.clock})
 }
 
 // send sends events with a new sink.

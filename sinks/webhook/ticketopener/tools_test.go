@@ -21,10 +21,11 @@ import (
 type fault int
 
 const (
-	none   fault = iota
-	unread       // the connection breaks before the tool reads the request
-	unsaid       // it breaks behind what the tool has done
-	busy         // the tool answers 503
+	none    fault = iota
+	unread        // the connection breaks before the tool reads the request
+	unsaid        // it breaks behind what the tool has done
+	busy          // the tool answers 503
+	refused       // the tool answers 422
 )
 
 // tool is a ticket system with what goes wrong in front of it. Its clock is a test's.
@@ -152,6 +153,8 @@ func (o *tool) serve(t testing.TB, made func(url string) http.Handler) {
 			panic(http.ErrAbortHandler)
 		case busy:
 			w.WriteHeader(http.StatusServiceUnavailable)
+		case refused:
+			w.WriteHeader(http.StatusUnprocessableEntity)
 		case unsaid:
 			handler.ServeHTTP(httptest.NewRecorder(), r)
 			panic(http.ErrAbortHandler)
