@@ -165,7 +165,7 @@ function* tickets(status) {
   for (const a of status.appliances) {
     const halted = a.tickets?.state === "halted";
     if (a.tickets?.error) {
-      yield { level: halted ? "bad" : "warn", target: ["appliances", a.name], name: `Tickets of ${a.name}`, cause: `cannot be written: ${a.tickets.cause || "see its error"}`, section: halted ? "NdrbridgeTicketWriterHalted" : "NdrbridgeTicketWriterRetrying" };
+      yield { level: halted ? "bad" : "warn", target: ["appliances", a.name], name: `Tickets of ${a.name}`, cause: `cannot be written: ${a.tickets.cause || "see its error"}`, section: halted ? "NdrbridgeWriterHalted" : "NdrbridgeWriterRetrying" };
     }
   }
   for (const i of status.intakes ?? []) {
