@@ -63,7 +63,7 @@ type blindness struct {
 func newBlindSpots(b blindSpots, fetch func(context.Context, *appliance.Page) error, store FollowUpStore, stream string, o StreamOptions) Source {
 	l := newListing(store, stream, o)
 	l.fetch = fetch
-	l.compare = func(s snapshot) (listingChanges, error) { return b.compare(l.events, s) }
+	l.compare = func(_ context.Context, s snapshot) (listingChanges, error) { return b.compare(l.events, s) }
 	return &l
 }
 

@@ -19,7 +19,7 @@ type listing struct {
 	now    func() time.Time
 
 	fetch   func(ctx context.Context, page *appliance.Page) error
-	compare func(s snapshot) (listingChanges, error)
+	compare func(ctx context.Context, s snapshot) (listingChanges, error)
 
 	// emptied is set if the last answer was empty although the appliance listed several objects
 	// before. The next one decides whether they are gone.
@@ -117,7 +117,7 @@ func (l *listing) poll(ctx context.Context) (Next, error) {
 	if behind := s.seen.Sub(s.at); behind > 0 && behind < clockJitter {
 		s.at = s.seen // what has just ended must not begin again
 	}
-	c, err := l.compare(s)
+	c, err := l.compare(ctx, s)
 	if err != nil {
 		return Idle, fmt.Errorf("read what the appliance lists: %w", err)
 	}

@@ -34,6 +34,20 @@ import (
 // openListing opens a source that compares lists.
 type openListing func(*appliance.Client, poller.FollowUpStore, poller.StreamOptions) poller.Source
 
+// newRules opens a source of rules of which a description that begins with "by " names who asked for one.
+func newRules(client *appliance.Client, store poller.FollowUpStore, o poller.StreamOptions) poller.Source {
+	return poller.NewRules(client, store, o, func(_ context.Context, description string) (string, error) {
+		by, asked := strings.CutPrefix(description, "by ")
+		switch {
+		case !asked:
+			return "", nil
+		case by == "":
+			return "", errListingLost
+		}
+		return by, nil
+	})
+}
+
 // listings is a world in which a source compares what the stand-in appliance lists over HTTP, and
 // keeps its state in a file.
 type listings struct {
@@ -239,6 +253,17 @@ func TestEachChangeOfATuningRuleIsAnEvent(t *testing.T) {
 			l.expect("it is removed", "rule.removed "+id)
 			l.expect("it is not there")
 		},
+		"who had the bridge make it": func(l *listings) {
+			l.expect("nothing exists")
+			l.says(`[{"id":7,"description":"by ana"}]`)
+			require.NoError(l, l.poll())
+			assert.Equal(l, string(l.news()[0].Data()), `{"rule":{"description":"by ana","id":7,"by":"ana"}}`)
+			l.says(`[{"id":7,"description":"by eve"}]`)
+			l.expect("only a new one names it", `rule.updated 7 {"description":{"from":"by ana","to":"by eve"}}`)
+			l.says(`[{"id":7,"description":"by eve"},{"id":8,"description":"by "}]`)
+			assert.ErrorIs(l, l.poll(), errListingLost)
+			l.expectNews("a state that cannot be read")
+		},
 		"what exists at the first contact": func(l *listings) {
 			old, young := l.rule(fmt.Sprintf(`"expiration":%d`, now-hour)), l.rule(fmt.Sprintf(`"expiration":%d`, now+hour))
 			l.expect("the first contact")
@@ -318,7 +343,7 @@ func TestEachChangeOfATuningRuleIsAnEvent(t *testing.T) {
 			l.expect("the last is gone, too", "rule.removed "+second)
 		},
 	} {
-		t.Run(name, func(t *testing.T) { steps(newListings(t, t.TempDir(), poller.NewRules)) })
+		t.Run(name, func(t *testing.T) { steps(newListings(t, t.TempDir(), newRules)) })
 	}
 }
 
@@ -328,13 +353,13 @@ func TestAnInvalidListChangesNothing(t *testing.T) {
 		is   string
 		says string
 	}{
-		"rules cut short":            {poller.NewRules, `[{"id":1},{"id":2}]`, `[{"id":1}`},
-		"rules as an object":         {poller.NewRules, `[{"id":1},{"id":2}]`, `{"rules":[]}`},
-		"a login page":               {poller.NewRules, `[{"id":1},{"id":2}]`, `<html>Sign in</html>`},
-		"nothing":                    {poller.NewRules, `[{"id":1},{"id":2}]`, ` `},
-		"a rule without an id":       {poller.NewRules, `[{"id":1},{"id":2}]`, `[{"id":1},{"enabled":false}]`},
-		"a rule that is there twice": {poller.NewRules, `[{"id":1},{"id":2}]`, `[{"id":1},{"id":1},{"id":3}]`},
-		"more rules than fit":        {poller.NewRules, `[{"id":1},{"id":2}]`, "[" + numbered(10_001) + "]"},
+		"rules cut short":            {newRules, `[{"id":1},{"id":2}]`, `[{"id":1}`},
+		"rules as an object":         {newRules, `[{"id":1},{"id":2}]`, `{"rules":[]}`},
+		"a login page":               {newRules, `[{"id":1},{"id":2}]`, `<html>Sign in</html>`},
+		"nothing":                    {newRules, `[{"id":1},{"id":2}]`, ` `},
+		"a rule without an id":       {newRules, `[{"id":1},{"id":2}]`, `[{"id":1},{"enabled":false}]`},
+		"a rule that is there twice": {newRules, `[{"id":1},{"id":2}]`, `[{"id":1},{"id":1},{"id":3}]`},
+		"more rules than fit":        {newRules, `[{"id":1},{"id":2}]`, "[" + numbered(10_001) + "]"},
 		"an interval of a new type": {poller.NewExclusionIntervals, `[{"id":1,"interval_type":"daily","start":0,"end":86400}]`,
 			`[{"id":1,"interval_type":"monthly","start":0,"end":86400}]`},
 		"an interval without an end": {poller.NewExclusionIntervals, `[{"id":1,"interval_type":"daily","start":0,"end":86400}]`, `[{"id":1,"interval_type":"daily","start":0}]`},
@@ -497,7 +522,7 @@ func TestAFailedCommitLosesAndRepeatsNoChange(t *testing.T) {
 	for _, fail := range []string{"before", "after"} {
 		for name, reopen := range map[string]bool{"the process goes on": false, "the process is killed": true} {
 			t.Run("it fails "+fail+" it is written, and "+name, func(t *testing.T) {
-				l := newListings(t, t.TempDir(), poller.NewRules)
+				l := newListings(t, t.TempDir(), newRules)
 				removed := l.rule("")
 				l.expect("the first contact")
 				l.call("DELETE", tuningPath+"/"+removed, "")
@@ -521,7 +546,7 @@ func TestAFailedCommitLosesAndRepeatsNoChange(t *testing.T) {
 func TestAConsumerOfTheEventsHasTheRulesOfTheAppliance(t *testing.T) {
 	newDir := t.TempDir
 	rapid.Check(t, func(t *rapid.T) {
-		l := newListings(t, newDir(), poller.NewRules)
+		l := newListings(t, newDir(), newRules)
 		var ids []string
 		consumer := make(map[string]string)
 		expired := make(map[string]bool)
@@ -647,7 +672,7 @@ func (d directly) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestAPartThatTheApplianceRefusesIsOffWhileTheOthersGoOn(t *testing.T) {
 	opens := map[string]openListing{
-		tuningPath: poller.NewRules, "/exclusionintervals": poller.NewExclusionIntervals, "/alerts": poller.NewDisabledAlerts, "/service/cluster": poller.NewRecordIngest,
+		tuningPath: newRules, "/exclusionintervals": poller.NewExclusionIntervals, "/alerts": poller.NewDisabledAlerts, "/service/cluster": poller.NewRecordIngest,
 	}
 	for path := range opens {
 		for _, status := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity} {
@@ -732,7 +757,7 @@ func TestAStreamWithALongIntervalHasNoLagBetweenItsPolls(t *testing.T) {
 			})},
 		}))(t)
 		log, metrics := slog.New(slog.DiscardHandler), poller.NewMetrics(prometheus.NewRegistry())
-		p := poller.New(poller.NewRules(client, store, poller.StreamOptions{Appliance: "hq", Now: time.Now, Log: log, Metrics: metrics}), poller.Options{
+		p := poller.New(newRules(client, store, poller.StreamOptions{Appliance: "hq", Now: time.Now, Log: log, Metrics: metrics}), poller.Options{
 			Interval: 24 * time.Hour, RetryInitial: time.Hour, RetryMax: time.Hour, AuthRetry: time.Hour, Log: log, Metrics: metrics,
 		})
 		ctx, stop := context.WithCancel(t.Context())

@@ -1,12 +1,14 @@
 package poller
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
 
@@ -14,16 +16,22 @@ import (
 const StreamRules = "rules"
 
 // NewRules returns a source of the changes in an appliance's tuning rules: a rule is new, differs,
-// passed its expiration by the appliance's clock, or is gone.
-func NewRules(client *appliance.Client, store FollowUpStore, o StreamOptions) Source {
+// passed its expiration by the appliance's clock, or is gone. askedBy returns who had the bridge make
+// a rule, by the rule's description; empty: nobody.
+func NewRules(client *appliance.Client, store FollowUpStore, o StreamOptions, askedBy func(ctx context.Context, description string) (string, error)) Source {
 	l := newListing(store, StreamRules, o)
 	l.fetch = client.HidingRules
-	l.compare = func(s snapshot) (listingChanges, error) { return compareRules(l.events, s) }
+	l.compare = func(ctx context.Context, s snapshot) (listingChanges, error) {
+		return compareRules(l.events, s, func(object []byte) (string, error) {
+			return askedBy(ctx, transform.Text(jsonscan.At(object, "description")))
+		})
+	}
 	return &l
 }
 
-// compareRules returns how the rules of an appliance changed.
-func compareRules(encoder transform.Encoder, s snapshot) (c listingChanges, err error) {
+// compareRules returns how the rules of an appliance changed. askedBy returns who had the bridge make
+// one.
+func compareRules(encoder transform.Encoder, s snapshot, askedBy func(object []byte) (string, error)) (c listingChanges, err error) {
 	var changes []transform.RuleChange
 	listed := make(map[string]bool, len(s.objects))
 	for i, object := range s.objects {
@@ -46,7 +54,11 @@ func compareRules(encoder transform.Encoder, s snapshot) (c listingChanges, err 
 		}
 		switch {
 		case !known:
-			changes = append(changes, transform.RuleChange{Action: "created", Rule: rule})
+			by, err := askedBy(object.Raw)
+			if err != nil {
+				return c, err
+			}
+			changes = append(changes, transform.RuleChange{Action: "created", Rule: rule, By: by})
 			c.remember(rule.ID, rule.Fields)
 		case rule.Differs(before):
 			changes = append(changes, transform.RuleChange{Action: "updated", Rule: rule, Before: before})

@@ -154,11 +154,20 @@ type RuleChange struct {
 	Action string // created, updated, expired or removed
 	Rule   Rule   // of a removed rule, as it was last reported
 	Before Rule   // of an updated rule
+	By     string // who had the bridge create it; empty: nobody
 }
 
 // Rule returns the event that reports a change. Its id is derived from the rule and the time.
 func (c Encoder) Rule(r RuleChange, recorded time.Time) (Event, error) {
-	parts := [][]byte{[]byte(`{"rule":`), r.Rule.object(len(ruleFields)), []byte{'}'}}
+	rule := r.Rule.object(len(ruleFields))
+	if r.By != "" {
+		by, err := jsontext.AppendQuote(nil, r.By)
+		if err != nil {
+			return Event{}, fmt.Errorf("encode who created the rule: %w", err)
+		}
+		rule = append(append(appendName(rule[:len(rule)-1], "by"), by...), '}')
+	}
+	parts := [][]byte{[]byte(`{"rule":`), rule, []byte{'}'}}
 	if r.Action == "updated" {
 		parts = slices.Insert(parts, 2, appendChangeList([]byte(`,"changes":`), r.Rule.changes(r.Before), nil))
 	}

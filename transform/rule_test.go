@@ -67,15 +67,17 @@ func TestRuleEvents(t *testing.T) {
 	for name, c := range map[string]struct {
 		action string
 		rule   transform.Rule
+		by     string
 		data   string
 		number int32
 	}{
-		"a new one shows how much it hides":             {"created", rule, `{"rule":` + shown + counters + `}}`, 13},
-		"an old one ends":                               {"expired", rule, `{"rule":` + shown + counters + `}}`, 9},
-		"one that is gone is shown as it is remembered": {"removed", parseRule(t, string(rule.Fields)), `{"rule":` + shown + `}}`, 9},
+		"a new one shows how much it hides":             {"created", rule, "", `{"rule":` + shown + counters + `}}`, 13},
+		"a new one that the bridge made shows for whom": {"created", rule, `an "a"`, `{"rule":` + shown + counters + `,"by":"an \"a\""}}`, 13},
+		"an old one ends":                               {"expired", rule, "", `{"rule":` + shown + counters + `}}`, 9},
+		"one that is gone is shown as it is remembered": {"removed", parseRule(t, string(rule.Fields)), "", `{"rule":` + shown + `}}`, 9},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := require.Value(encoder.Rule(transform.RuleChange{Action: c.action, Rule: c.rule}, recorded))(t)
+			e := require.Value(encoder.Rule(transform.RuleChange{Action: c.action, Rule: c.rule, By: c.by}, recorded))(t)
 			want := ownAttributes("rule."+c.action+"-9007199254740993-1795222923004", "rule."+c.action)
 			want.Subject = "9007199254740993"
 			expect(t, e, want, c.data)

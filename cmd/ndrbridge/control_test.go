@@ -68,7 +68,7 @@ func (i *installation) takeCommands(rules bool) {
 	i.t.Helper()
 	text := string(require.Value(os.ReadFile(i.config))(i.t)) + "tickets: {enabled: true}\n"
 	if rules {
-		text = strings.Replace(text, "rate_limit:", "rules: {write: true, max_expiration: 3d}\n    rate_limit:", 1)
+		text = strings.Replace(text, "rate_limit:", "rules: {enabled: true, interval: 20ms, write: true, max_expiration: 3d}\n    rate_limit:", 1)
 	}
 	require.NoError(i.t, os.WriteFile(i.config, []byte(text), 0o600))
 }

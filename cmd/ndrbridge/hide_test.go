@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"ndrbridge/internal/admin"
 	"ndrbridge/internal/hiding"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/assert"
@@ -180,6 +183,11 @@ func TestRulesAreMadeExtendedAndEnded(t *testing.T) {
 	i.expect(flags, []expected{{[]string{"rule", "end", "12"}, 1, []string{"there is no state"}}})
 	stop := i.start()
 	i.await("detections", 7)
+	i.awaitStatus("the rules are read", func(status admin.Status) bool {
+		return slices.ContainsFunc(status.Appliances[0].Streams, func(s admin.StreamStatus) bool {
+			return s.Stream == "rules" && !s.LastSuccess.IsZero()
+		})
+	})
 	began := time.Now()
 
 	i.expect(flags, []expected{
@@ -191,6 +199,9 @@ func TestRulesAreMadeExtendedAndEnded(t *testing.T) {
 	rule := rules[0]
 	assert.Equal(t, rule.Hidden, 4, "the detections that the dry run counts")
 	assert.Contains(t, rule.Description, "backup")
+	i.await("events", 2) // of the command, and of the new rule
+	created, err := regexp.Match(fmt.Sprintf(`"rule.created-%d-.*"by":"ana"}`, rule.ID), require.Value(os.ReadFile(i.events))(t))
+	assert.True(t, err == nil && created, "no event names who asked for the rule")
 	lasts := func(least time.Duration) {
 		t.Helper()
 		end := time.UnixMilli(i.rules()[0].Expiration)

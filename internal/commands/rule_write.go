@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -174,6 +175,24 @@ func (w *Writer) hide(late context.Context, c checkpoint.Command, command Comman
 // command even if the state is lost and ids begin again.
 func markOf(c checkpoint.Command) string {
 	return "[ndrbridge " + strconv.FormatUint(c.ID, 10) + "-" + strconv.FormatInt(c.Accepted.UnixMilli(), 10) + "]"
+}
+
+// RuleAskedBy returns the person who asked for the rule of an appliance with a description, if that
+// begins with the mark of a command that store has.
+func RuleAskedBy(ctx context.Context, store *checkpoint.Store, appliance, description string) (by string, err error) {
+	var id uint64
+	if n, _ := fmt.Sscanf(description, "[ndrbridge %d-", &id); n == 0 {
+		return "", nil
+	}
+	c, found, err := store.Command(ctx, id)
+	if err != nil || !found || c.Appliance != appliance || !strings.HasPrefix(description, markOf(c)) {
+		return "", err
+	}
+	var command Command
+	if err := json.Unmarshal(c.Body, &command); err != nil || command.Hide == nil {
+		return "", nil
+	}
+	return command.By, nil
 }
 
 // newRule returns the rule that hides a detection, as the appliance shows that now.

@@ -248,6 +248,27 @@ func TestARuleIsMadeOnce(t *testing.T) {
 	}
 }
 
+func TestTheDescriptionOfARuleNamesWhoAskedForIt(t *testing.T) {
+	store := newStore(t)
+	acceptRule(t, store, hide(nil))
+	acceptRule(t, store, commands.Command{RuleID: 12, End: true, By: "ana"})
+	const mark = "[ndrbridge 1-1764405513000]"
+	for name, c := range map[string]struct{ appliance, description, by string }{
+		"of the command":                 {"hq", mark + " ana: the inventory scan", "ana"},
+		"which somebody changed":         {"hq", mark + " eve: for ever", "ana"},
+		"of a person":                    {"hq", "the inventory scan", ""},
+		"without a number":               {"hq", "[ndrbridge ]", ""},
+		"of a command that is forgotten": {"hq", "[ndrbridge 3-1764405513000] ana", ""},
+		"of another state's command":     {"hq", "[ndrbridge 1-1764405513001] ana", ""},
+		"of another appliance's command": {"dc", mark + " ana", ""},
+		"of a command that made no rule": {"hq", "[ndrbridge 2-1764405513000] ana", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, require.Value(commands.RuleAskedBy(t.Context(), store, c.appliance, c.description))(t), c.by)
+		})
+	}
+}
+
 func TestAHaltedKindDoesNotHaltTheOther(t *testing.T) {
 	a, _ := withTicket(t)
 	url := changing(t, a, func(w http.ResponseWriter, r *http.Request) {

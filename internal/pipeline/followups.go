@@ -1,11 +1,13 @@
 package pipeline
 
 import (
+	"context"
 	"strings"
 	"time"
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/appliance"
+	"ndrbridge/internal/commands"
 	"ndrbridge/poller"
 	"ndrbridge/transform"
 	"ndrbridge/transform/match"
@@ -50,7 +52,13 @@ func followUpsOf(a configs.Appliance) []followUp {
 			}})
 		}
 	}
-	add(a.Rules.Enabled, poller.StreamRules, a.Rules.Interval, poller.NewRules)
+	if r := a.Rules; r.Enabled {
+		all = append(all, followUp{poller.StreamRules, r.Interval, func(s *streams) poller.Source {
+			return poller.NewRules(s.client, s.store, s.options(poller.StreamRules, configs.Start{}, 0), func(ctx context.Context, description string) (string, error) {
+				return commands.RuleAskedBy(ctx, s.store, a.Name, description)
+			})
+		}})
+	}
 	b := a.BlindSpots
 	add(b.ExclusionIntervals, poller.StreamIntervals, b.Interval, poller.NewExclusionIntervals)
 	add(b.Alerts, poller.StreamAlerts, b.Interval, poller.NewDisabledAlerts)

@@ -93,7 +93,7 @@ var (
 		{"id", types.IntType}, {"description", types.StringType}, {"author", types.StringType}, {"detection_types", textList},
 		{"offender", types.DynType}, {"victim", types.DynType}, {"properties", anyList}, {"enabled", types.BoolType},
 		{"expiration", types.IntType}, {"create_time", types.IntType}, {"hide_past_detections", types.BoolType},
-		{"detections_hidden", types.IntType}, {"participants_hidden", types.IntType},
+		{"detections_hidden", types.IntType}, {"participants_hidden", types.IntType}, {"by", types.StringType},
 	}}
 	blindSpotKind = documented{name: "BlindSpot", noun: "a blind spot", open: true, fields: []documentedField{
 		{"kind", types.StringType}, {"since", types.StringType}, {"until", types.StringType}, {"id", types.IntType}, {"name", types.StringType},

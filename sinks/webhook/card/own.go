@@ -163,7 +163,7 @@ func (c *Card) own(e transform.Event) {
 		c.Title = "A note was not added to at " + e.Appliance
 	case "rule.created", "rule.updated", "rule.expired", "rule.removed":
 		c.rule(kind, fields, data["changes"])
-		facts = []Fact{{"Description", "description"}, {"Author", "author"}}
+		facts = []Fact{{"Description", "description"}, {"Author", "author"}, {"By", "by"}}
 	case "blindspot.opened", "blindspot.closed":
 		c.Title = blindTitle(kind, field("kind"), field("name"), c.Appliance)
 		facts = []Fact{{"Since", "since"}, {"Until", "until"}}
