@@ -17,7 +17,7 @@ type Detection struct {
 	WholeJournal  bool      `json:"whole_journal"` // whether the whole journal was searched
 	// Whether all dead letters of the sinks were searched.
 	WholeDeadLetters bool `json:"whole_dead_letters"`
-	// The last ticket commands about it or its ticket, newest first.
+	// The last commands about it or its ticket, newest first.
 	Commands []TicketCommand `json:"commands"`
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/internal/commands"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
@@ -21,6 +22,7 @@ func TestADetectionIsFoundWithItsDeliveries(t *testing.T) {
 		webhookSink("off", startInbox(t).URL)+
 		strings.Replace(webhookSink("chat", full.URL), "batch:", "lag: {max_bytes: 1, policy: skip}, batch:", 1)) +
 		"\ntickets: {enabled: true}\n"
+	yaml = strings.Replace(yaml, "rate_limit: 1000", "rate_limit: 1000\n    rules: {write: true}\n    notes: {out: true}", 1)
 	full.Answer(http.StatusNotFound)
 	r := run(t, yaml)
 	c := r.control(t)
@@ -61,6 +63,18 @@ func TestADetectionIsFoundWithItsDeliveries(t *testing.T) {
 	for i, v := range found.Versions[1:] {
 		assert.True(t, v.Seq < found.Versions[i].Seq && strings.Contains(string(v.Event), fmt.Sprintf(`"subject":"%d"`, id)), "version", i, v.Seq, string(v.Event))
 	}
+	for _, command := range []commands.Command{
+		{DetectionID: id, Note: "the inventory scan", By: "ana"},
+		{Hide: &commands.Hide{DetectionID: id, Types: commands.OneType, Offender: commands.Any, Victim: commands.Any, Expiration: "1h"}, By: "ana"},
+	} {
+		require.Value(c.SendCommand(t.Context(), command))(t)
+	}
+	await(t, "the commands on its note and on a rule", func() bool {
+		var err error
+		found, err = admin.API.GetDetection.Call(t.Context(), c, admin.DetectionRequest{Appliance: "hq", ID: id})
+		require.NoError(t, err)
+		return len(found.Commands) == 3 && strings.Contains(string(found.Commands[0].Command), `"hide"`) && strings.Contains(string(found.Commands[1].Command), `"note"`)
+	})
 	for name, what := range map[string]struct {
 		appliance string
 		id        int64

@@ -13,6 +13,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
+	"ndrbridge/internal/commands"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/poller"
 	"ndrbridge/sinks"
@@ -265,10 +266,8 @@ func (s *detectionSearch) commands(ctx context.Context, fields []byte) ([]admin.
 		}
 	}
 	last, err := s.store.LastCommands(ctx, s.appliance, searchedCommands, maxFoundCommands, func(c checkpoint.Command) bool {
-		var body struct {
-			DetectionID int64 `json:"detection_id"`
-		}
-		return tickets[c.Subject] || json.Unmarshal(c.Body, &body) == nil && body.DetectionID == s.id
+		var command commands.Command
+		return tickets[c.Subject] || json.Unmarshal(c.Body, &command) == nil && command.Detection() == s.id
 	})
 	if err != nil {
 		return nil, err

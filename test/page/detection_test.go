@@ -14,10 +14,10 @@ import (
 	"ndrbridge/test/require"
 )
 
-// sendCommand posts a ticket command to a bridge.
+// sendCommand posts a command to a bridge.
 func sendCommand(t *testing.T, bridge, body string) {
 	t.Helper()
-	answer, err := http.Post(bridge+"/api/v1/tickets", "application/json", strings.NewReader(body))
+	answer, err := http.Post(bridge+"/api/v1/commands", "application/json", strings.NewReader(body))
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
@@ -29,7 +29,7 @@ func TestDetectionHasItsOwnPage(t *testing.T) {
 	soc, lake := loopback.Receive(t), loopback.Receive(t)
 	lake.Answer(http.StatusUnprocessableEntity)
 	url, _ := startBridge(t, settings{
-		appliances: hq(applianceURL), tickets: "tickets: {enabled: true}\n",
+		appliances: strings.Replace(hq(applianceURL), "detections:", "rules: {write: true}, notes: {out: true}, detections:", 1), tickets: "tickets: {enabled: true}\n",
 		sinks: webhook("soc", soc.URL) + webhook("lake", lake.URL) +
 			strings.Replace(webhook("few", loopback.Receive(t).URL), "batch:", `match: 'detection.ticket_id == "SEC-7"', batch:`, 1),
 	})
@@ -41,6 +41,9 @@ func TestDetectionHasItsOwnPage(t *testing.T) {
 	await(t, "the detection", func() bool { n, _ := count(soc); return n == 1 })
 	sendCommand(t, url, fmt.Sprintf(`{"ticket_id": "SEC-7", "detection_id": %d, "status": "in_progress", "assignee": "alice"}`, id))
 	await(t, "the version with the ticket, and the bridge's event about it", func() bool { n, _ := count(soc); return n >= 3 })
+
+	sendCommand(t, url, fmt.Sprintf(`{"detection_id": %d, "note": "seen", "by": "ana"}`, id))
+	sendCommand(t, url, fmt.Sprintf(`{"hide": {"detection_id": %d, "offender": "any", "victim": "any", "expiration": "1h"}, "by": "ana"}`, id))
 
 	address := fmt.Sprintf("%s/#/detections/hq/%d", url, id)
 	p := openTab(t, address)
@@ -58,6 +61,8 @@ func TestDetectionHasItsOwnPage(t *testing.T) {
 	p.awaitText(".version:last-child", "422")
 	p.awaitText(".commands", "applied")
 	p.awaitText(".commands", "for ticket SEC-7: status in_progress, assign to alice, link the detection")
+	p.awaitText(".commands", "Command 2: add to the note, by ana")
+	p.awaitText(".commands", "Command 3: hide the detection until ")
 	p.await("the overview is hidden", "!"+element("#bridge")+".checkVisibility()")
 	rules := loadAxe(t)
 	for _, size := range []struct {

@@ -164,14 +164,17 @@ const commandShapes = { pending: "unknown", applied: "ok", rejected: "bad" };
 
 function fillCommand(row, c) {
   showShape(part(row, "status"), commandShapes[c.status] ?? "unknown", c.status);
-  const { status, resolution, assignee, detection_id } = c.command ?? {};
+  const { status, resolution, assignee, detection_id, hide, note, by } = c.command ?? {};
   const what = [
     status && `status ${plain(status)}`,
     resolution && `resolution ${plain(resolution)}`,
     assignee !== undefined && assignee !== null && (assignee === "" ? "unassign" : `assign to ${plain(assignee)}`),
-    detection_id && "link the detection",
+    detection_id && !note && "link the detection",
+    hide && `hide the detection until ${format.toSecond(hide.expiration)}`,
+    note && "add to the note",
+    by && `by ${plain(by)}`,
   ].filter(Boolean);
-  write(part(row, "what"), `Command ${c.id} for ticket ${plain(c.ticket_id)}: ${what.join(", ")}`);
+  write(part(row, "what"), `Command ${c.id}${c.ticket_id ? ` for ticket ${plain(c.ticket_id)}` : ""}: ${what.join(", ")}`);
   time(part(row, "accepted"), c.accepted, format.toSecond);
   writeOrHide(part(row, "reason"), c.reason);
 }
