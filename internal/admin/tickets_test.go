@@ -114,13 +114,17 @@ func TestCommandsAreTakenIn(t *testing.T) {
 			t.Errorf("%s", shown)
 		}
 	})
-	t.Run("one on a rule, only where every kind is", func(t *testing.T) {
-		const end = `[{"rule_id": 9007199254740993, "end": true, "by": "ana"}]`
-		answer, body := send(t, http.MethodPost, server.URL+"/api/v1/tickets", end, "Authorization", bearer)
-		assert.True(t, answer.StatusCode == http.StatusUnprocessableEntity && strings.Contains(body, "[0] the command is about a rule: send it to /api/v1/commands"), body)
-		answer, body = send(t, http.MethodPost, server.URL+"/api/v1/commands", end, "Authorization", bearer)
-		assert.True(t, answer.StatusCode == http.StatusUnprocessableEntity && strings.Contains(body, "[0] rules.write is false for the appliance hq"), body)
-	})
+	for _, of := range []struct{ kind, command, off string }{
+		{"rule", `[{"rule_id": 9007199254740993, "end": true, "by": "ana"}]`, "rules.write"},
+		{"note", `[{"detection_id": 9007199254740993, "note": "seen", "by": "ana"}]`, "notes.out"},
+	} {
+		t.Run("one on a "+of.kind+", only where every kind is", func(t *testing.T) {
+			answer, body := send(t, http.MethodPost, server.URL+"/api/v1/tickets", of.command, "Authorization", bearer)
+			assert.True(t, answer.StatusCode == http.StatusUnprocessableEntity && strings.Contains(body, "[0] the command is about a "+of.kind+": send it to /api/v1/commands"), body)
+			answer, body = send(t, http.MethodPost, server.URL+"/api/v1/commands", of.command, "Authorization", bearer)
+			assert.True(t, answer.StatusCode == http.StatusUnprocessableEntity && strings.Contains(body, "[0] "+of.off+" is false for the appliance hq"), body)
+		})
+	}
 	t.Run("several", func(t *testing.T) {
 		answer, body := send(t, http.MethodPost, server.URL+"/api/v1/tickets", `[{"ticket_id": "A", "status": "new"}, {"ticket_id": "B", "assignee": "ana"}]`, "Authorization", bearer)
 		a := accepted(t, answer, body)

@@ -2,8 +2,10 @@ package bridge_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -72,7 +74,7 @@ func TestCommandsComeFromBrokers(t *testing.T) {
 	natsURL, js := startNATS(t)
 	broker, producer := startKafka(t)
 	soc := startInbox(t)
-	base := configuration(t, url, webhookSink("soc", soc.URL))
+	base := strings.Replace(configuration(t, url, webhookSink("soc", soc.URL)), "rate_limit: 1000", "rate_limit: 1000\n    notes: {out: true}", 1)
 	intakes := func(durable string) string {
 		return base + fmt.Sprintf(`
 tickets:
@@ -125,8 +127,25 @@ tickets:
 		produce(assign("eve"))
 		await(t, "the produced command", func() bool { return soc.applied("eve") })
 	})
+	t.Run("notes are written wherever the command comes from", func(t *testing.T) {
+		id := history(a)[0].ID
+		add := func(text string) []byte {
+			return fmt.Appendf(nil, `{"detection_id": %d, "note": %q, "by": "ana"}`, id, text)
+		}
+		publish(add("by NATS"))
+		produce(add("by Kafka"))
+		require.Value(r.control(t).SendCommand(t.Context(), json.RawMessage(add("by HTTP"))))(t)
+		await(t, "the results", func() bool { return len(soc.of("io.ndrbridge.note.applied")) == 3 })
+		asked := httptest.NewRequest(http.MethodGet, fmt.Sprintf("/api/v1/detections/%d/notes", id), nil)
+		asked.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
+		note := httptest.NewRecorder()
+		a.ServeHTTP(note, asked)
+		for _, text := range []string{"by NATS", "by Kafka", "by HTTP"} {
+			assert.Contains(t, note.Body.String(), text)
+		}
+	})
 	t.Run("there are none without tickets", func(t *testing.T) {
-		changes := r.reload(t, base)
+		changes := r.reload(t, strings.Replace(base, "notes: {out: true}", "notes: {}", 1))
 		assert.True(t, slices.Contains(changes, "tickets from nats: removed") && slices.Contains(changes, "tickets from kafka: removed"), changes)
 		r.intakes(t, "no intakes", func(all []admin.IntakeStatus) bool { return len(all) == 0 })
 	})

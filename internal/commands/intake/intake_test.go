@@ -40,8 +40,8 @@ func (c *counter) Accept(_ context.Context, key string, commands []commands.Comm
 	c.keys = append(c.keys, key)
 	for _, command := range commands {
 		name := command.TicketID
-		if command.Hide != nil {
-			name = fmt.Sprintf("SEC-%d", command.Hide.DetectionID)
+		if id := command.Detection(); id != 0 {
+			name = fmt.Sprintf("SEC-%d", id)
 		}
 		c.tickets = append(c.tickets, name)
 	}
@@ -124,8 +124,11 @@ func numbered(n int) (bodies [][]byte, names []string) {
 	for i := range n {
 		names = append(names, fmt.Sprintf("SEC-%d", i))
 		body := command(names[i])
-		if i > 0 { // the intakes take every kind
+		switch { // the intakes take every kind
+		case i%2 == 1:
 			body = fmt.Appendf(nil, `{"hide": {"detection_id": %d, "expiration": "24h"}, "by": "ana"}`, i)
+		case i > 0:
+			body = fmt.Appendf(nil, `{"detection_id": %d, "note": "seen", "by": "ana"}`, i)
 		}
 		bodies = append(bodies, body)
 	}
