@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -199,6 +200,11 @@ func numberOf(what, text, printer string) (int64, error) {
 // resultWait is how long a command is waited for.
 const resultWait = 30 * time.Second
 
+// ruleFlags are the flags for the fields of a command on a rule.
+var ruleFlags = map[string]string{
+	"appliance": "--appliance", "by": "--by", "extend": "--for", "hide.expiration": "--for", "hide.description": "--description",
+}
+
 // carryOut has the bridge carry out a command on a rule, and prints the result.
 func (c *command) carryOut(ctx context.Context, asked commands.Command, o ruleOptions) error {
 	asked.Appliance, asked.By = o.appliance, o.by
@@ -213,6 +219,9 @@ func (c *command) carryOut(ctx context.Context, asked commands.Command, o ruleOp
 		id, err := control.SendCommand(ctx, asked)
 		if errors.Is(err, admin.ErrNotRunning) {
 			return fmt.Errorf("%w: start it with ndrbridge run, which carries out commands, or give the address of a running one with --admin", err)
+		}
+		if wrong, ok := errors.AsType[*commands.FieldError](err); ok {
+			wrong.Field = cmp.Or(ruleFlags[wrong.Field], wrong.Field)
 		}
 		if err != nil {
 			return err

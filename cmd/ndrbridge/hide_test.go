@@ -215,7 +215,7 @@ func TestRulesAreMadeExtendedAndEnded(t *testing.T) {
 	i.expect(flags, []expected{
 		{[]string{"rule", "end", id}, 0, []string{"rule " + id + " has ended"}},
 		{[]string{"rule", "end", "4711"}, 1, []string{"was rejected: ", "4711"}},
-		{[]string{"rule", "extend", id, "--for", "4d"}, 1, []string{"rules.max_expiration"}},
+		{[]string{"rule", "extend", id, "--for", "4d"}, 1, []string{"--for is more than", "rules.max_expiration"}},
 	})
 	stop()
 	i.expect(flags, []expected{{[]string{"rule", "end", id}, 1, []string{"the bridge does not run: start it with ndrbridge run"}}})

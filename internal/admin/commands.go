@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/commands"
 )
 
 // ErrNotRejected is returned, wrapped, if a ticket command was not rejected.
@@ -33,12 +35,16 @@ func NewTicketCommand(c checkpoint.Command) TicketCommand {
 }
 
 // SendCommand posts a command of any kind, which is encoded as JSON, to a running bridge. The
-// result of what it accepts is at GetTicketCommand with the id.
+// result of what it accepts is at GetTicketCommand with the id. The error is a *commands.FieldError
+// if a field is invalid.
 func (c *Client) SendCommand(ctx context.Context, command any) (id uint64, err error) {
 	if c.local != nil {
 		return 0, ErrNotRunning
 	}
 	answer, err := ask[accepted](ctx, c, call{method: http.MethodPost, path: []string{"commands"}, body: command})
+	if p, ok := errors.AsType[*problem](err); ok && p.Field != "" {
+		err = &commands.FieldError{Field: p.Field, Problem: strings.TrimPrefix(p.Detail, p.Field+" ")}
+	}
 	if err == nil && len(answer.Commands) != 1 {
 		err = fmt.Errorf("read the bridge's answer: it accepted %d commands instead of one", len(answer.Commands))
 	}
