@@ -59,7 +59,7 @@ waits for the result; ndrbridge tickets show has it later.`,
 				return err
 			}
 			if err := scope.Check(); err != nil {
-				return fmt.Errorf("%w: %w", commandline.ErrUsage, err)
+				return fmt.Errorf("%w: the rule %w", commandline.ErrUsage, err)
 			}
 			if dryRun {
 				return c.acting(cmd.Context(), func(control *admin.Client) error {

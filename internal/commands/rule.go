@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"time"
+
+	"ndrbridge/internal/hiding"
 )
 
 // Hide makes a tuning rule from a detection: detections like it are hidden until Expiration.
@@ -73,13 +75,17 @@ func (h Hide) check() error {
 			return &FieldError{Field: "hide." + of.field, Problem: fmt.Sprintf("cannot be %.80q", of.value), Allowed: of.allowed[:]}
 		}
 	}
-	if h.Offender == Any && h.Victim == Any && h.Types == AllTypes {
-		return &FieldError{Field: "hide", Problem: "would hide everything: name a participant by as_detected, or one type"}
+	if err := h.scope().Check(); err != nil {
+		return &FieldError{Field: "hide", Problem: err.Error()}
 	}
 	if h.Expiration == "" {
 		return &FieldError{Field: "hide.expiration", Problem: "is missing: every rule must end; write a duration such as 24h, or a time such as 2026-03-14T09:26:53Z"}
 	}
 	return cmp.Or(checkEnd("hide.expiration", h.Expiration), checkText("hide.description", h.Description))
+}
+
+func (h Hide) scope() hiding.Scope {
+	return hiding.Scope{AnyOffender: h.Offender == Any, AnyVictim: h.Victim == Any, AllTypes: h.Types == AllTypes}
 }
 
 // checkEnd checks the syntax of a rule's end.

@@ -12,7 +12,6 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/failure"
-	"ndrbridge/internal/hiding"
 	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
@@ -207,7 +206,7 @@ func (w *Writer) newRule(ctx context.Context, h Hide) (rule appliance.NewRule, e
 			return rule, failure.Errorf(failure.Rejected, "read the detection to hide: %w", err)
 		}
 	}
-	of, err := hiding.Scope{AnyOffender: h.Offender == Any, AnyVictim: h.Victim == Any, AllTypes: h.Types == AllTypes}.Of(d)
+	of, err := h.scope().Of(d)
 	if err != nil {
 		return rule, &failure.Error{Class: failure.Rejected, Err: err}
 	}

@@ -214,7 +214,7 @@ type Scope struct {
 }
 
 // ErrEverything is the error of a scope that limits nothing.
-var ErrEverything = errors.New("a rule for all types with any offender and any victim would hide everything: limit one of them")
+var ErrEverything = errors.New("would hide everything: limit the types, the offender or the victim")
 
 // Check returns ErrEverything if the scope limits nothing.
 func (s Scope) Check() error {
