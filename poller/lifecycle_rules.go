@@ -4,24 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/hiding"
-	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
 
 // hidingRules are the appliance's rules that hide detections now.
 type hidingRules struct {
 	readable bool // the key may read them
-	active   []hidingRule
-}
-
-// hidingRule is a rule as far as it decides what is hidden.
-type hidingRule struct {
-	visibilityRule
-	hiding.Rule
+	active   []hiding.Rule
 }
 
 // visibilityRule is a rule as events show it.
@@ -43,38 +35,13 @@ func (l *Lifecycle) hidingRules(ctx context.Context) (rules hidingRules, err err
 		return rules, err
 	}
 	for _, o := range page.Objects {
-		rule, enabled := parseHidingRule(o.Raw)
-		if enabled && (rule.Expiration == 0 || page.Date.UnixMilli() < rule.Expiration) {
+		rule := hiding.Parse(o.Raw)
+		if rule.Enabled && (rule.Expiration == 0 || page.Date.UnixMilli() < rule.Expiration) {
 			rules.active = append(rules.active, rule)
 		}
 	}
 	rules.readable = true
 	return rules, nil
-}
-
-func parseHidingRule(raw []byte) (r hidingRule, enabled bool) {
-	r.Rule, enabled = hiding.Parse(raw), true
-	for name, value := range jsonscan.Members(raw) {
-		switch string(name) {
-		case "id":
-			r.ID, _ = jsonscan.Integer(value)
-		case "description":
-			r.Description = cutText(transform.Text(value))
-		case "author":
-			r.Author = cutText(transform.Text(value))
-		case "expiration":
-			r.Expiration, _ = jsonscan.Millis(value)
-		case "enabled":
-			enabled = string(value) == "true"
-		}
-	}
-	return r, enabled
-}
-
-// cutText bounds a text that an appliance returned.
-func cutText(text string) string {
-	const most = 500
-	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 // maxRules is how many rules an event lists.
@@ -93,7 +60,7 @@ func (h hidingRules) matching(d transform.Detection) (matching []visibilityRule,
 			matching, certain = matching[:0], true
 		}
 		if len(matching) < maxRules {
-			matching = append(matching, r.visibilityRule)
+			matching = append(matching, visibilityRule{r.ID, r.Description, r.Author, r.Expiration})
 		}
 	}
 	return matching, certain

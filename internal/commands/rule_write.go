@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,52 +11,30 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/failure"
-	"ndrbridge/internal/jsonscan"
+	"ndrbridge/internal/hiding"
 	"ndrbridge/transform"
 )
 
-// listedRule is a tuning rule as the appliance lists it.
-type listedRule struct {
-	id          int64
-	enabled     bool
-	expiration  int64 // in milliseconds since the epoch; 0: never
-	description string
-}
-
-// until returns when the rule ends, for people.
-func (r listedRule) until() string {
-	if r.expiration == 0 {
+// until returns when a rule ends, for people.
+func until(r hiding.Rule) string {
+	if r.Expiration == 0 {
 		return "forever"
 	}
-	return "until " + time.UnixMilli(r.expiration).UTC().Format(time.RFC3339)
+	return "until " + time.UnixMilli(r.Expiration).UTC().Format(time.RFC3339)
 }
 
-// listRules returns the tuning rules of the appliance, without those that have no valid id.
-func (w *Writer) listRules(ctx context.Context) (rules []listedRule, err error) {
+// findRule returns the first tuning rule of the appliance with an id that is selected.
+func (w *Writer) findRule(ctx context.Context, is func(hiding.Rule) bool) (r hiding.Rule, found bool, err error) {
 	var page appliance.Page
 	if err := w.client.HidingRules(ctx, &page); err != nil {
-		return nil, fmt.Errorf("read the tuning rules: %w", err)
+		return r, false, fmt.Errorf("read the tuning rules: %w", err)
 	}
 	for _, o := range page.Objects {
-		var r listedRule
-		if r.id, err = jsonscan.Integer(jsonscan.At(o.Raw, "id")); err != nil {
-			continue
+		if r = hiding.Parse(o.Raw); r.ID != 0 && is(r) {
+			return r, true, nil
 		}
-		r.enabled = string(jsonscan.At(o.Raw, "enabled")) != "false"
-		r.expiration, _ = jsonscan.Millis(jsonscan.At(o.Raw, "expiration")) // 0 if it is null
-		r.description = transform.Text(jsonscan.At(o.Raw, "description"))
-		rules = append(rules, r)
 	}
-	return rules, nil
-}
-
-// findRule returns the first listed rule that is selected.
-func (w *Writer) findRule(ctx context.Context, is func(listedRule) bool) (r listedRule, found bool, err error) {
-	rules, err := w.listRules(ctx)
-	if i := slices.IndexFunc(rules, is); i >= 0 {
-		return rules[i], true, err
-	}
-	return r, false, err
+	return hiding.Rule{}, false, nil
 }
 
 // slack is by how much the appliance may round the end of a rule.
@@ -80,24 +57,24 @@ func (w *Writer) writeRule(late context.Context, c checkpoint.Command, command C
 	if command.Hide != nil {
 		return w.hide(late, c, command, end)
 	}
-	is := func(r listedRule) bool { return r.id == command.RuleID }
+	is := func(r hiding.Rule) bool { return r.ID == command.RuleID }
 	before, found, err := w.findRule(late, is)
 	switch {
 	case err != nil:
 		return err
 	case !found:
 		return failure.Errorf(failure.Rejected, "the appliance has no tuning rule %d", command.RuleID)
-	case command.End && !before.enabled:
+	case command.End && !before.Enabled:
 		return w.finish(late, c, result{rule: before})
 	}
 	// Disabling ends a rule whatever the appliance's clock shows, and keeps its expiration.
 	change := appliance.RuleChange{Enabled: new(false)}
 	if !command.End {
-		switch longer := before.expiration - end.UnixMilli(); {
-		case !before.enabled:
-			return failure.Errorf(failure.Rejected, "the tuning rule %d was ended: hide the detection again", before.id)
-		case before.expiration == 0 || longer > slack.Milliseconds():
-			return failure.Errorf(failure.Rejected, "the tuning rule %d lasts %s already", before.id, before.until())
+		switch longer := before.Expiration - end.UnixMilli(); {
+		case !before.Enabled:
+			return failure.Errorf(failure.Rejected, "the tuning rule %d was ended: hide the detection again", before.ID)
+		case before.Expiration == 0 || longer > slack.Milliseconds():
+			return failure.Errorf(failure.Rejected, "the tuning rule %d lasts %s already", before.ID, until(before))
 		case longer >= 0:
 			return w.finish(late, c, result{rule: before})
 		case !end.After(time.Now()):
@@ -115,17 +92,17 @@ func (w *Writer) writeRule(late context.Context, c checkpoint.Command, command C
 		return err
 	case !found:
 		return failure.Errorf(failure.Rejected, "the tuning rule %d is gone", command.RuleID)
-	case command.End && after.enabled:
-		return failure.Errorf(failure.Rejected, "the appliance accepted the change, but the tuning rule %d is still enabled: end it there", after.id)
-	case !command.End && !after.ends(end):
-		return failure.Errorf(failure.Rejected, "the appliance accepted the change, but the tuning rule %d lasts %s: change it there", after.id, after.until())
+	case command.End && after.Enabled:
+		return failure.Errorf(failure.Rejected, "the appliance accepted the change, but the tuning rule %d is still enabled: end it there", after.ID)
+	case !command.End && !ends(after, end):
+		return failure.Errorf(failure.Rejected, "the appliance accepted the change, but the tuning rule %d lasts %s: change it there", after.ID, until(after))
 	}
 	return w.finish(late, c, result{rule: after})
 }
 
-// ends reports whether the rule ends at a time, as far as the appliance may round it.
-func (r listedRule) ends(at time.Time) bool {
-	return time.UnixMilli(r.expiration).Sub(at).Abs() <= slack
+// ends reports whether a rule ends at a time, as far as the appliance may round it.
+func ends(r hiding.Rule, at time.Time) bool {
+	return time.UnixMilli(r.Expiration).Sub(at).Abs() <= slack
 }
 
 func errPast(end time.Time) error {
@@ -135,7 +112,7 @@ func errPast(end time.Time) error {
 // hide makes the rule of a command, unless there is one with the command's mark.
 func (w *Writer) hide(late context.Context, c checkpoint.Command, command Command, end time.Time) error {
 	mark := markOf(c)
-	made, found, err := w.findRule(late, func(r listedRule) bool { return strings.HasPrefix(r.description, mark) })
+	made, found, err := w.findRule(late, func(r hiding.Rule) bool { return strings.HasPrefix(r.Description, mark) })
 	switch {
 	case err != nil:
 		return err
@@ -158,14 +135,14 @@ func (w *Writer) hide(late context.Context, c checkpoint.Command, command Comman
 		return fmt.Errorf("make a tuning rule: %w", err)
 	}
 	// An appliance may keep another description, or answer without the id.
-	made, found, err = w.findRule(late, func(r listedRule) bool { return r.id == id || strings.HasPrefix(r.description, mark) })
+	made, found, err = w.findRule(late, func(r hiding.Rule) bool { return r.ID == id || strings.HasPrefix(r.Description, mark) })
 	switch {
 	case err != nil:
 		return err
 	case !found:
 		return failure.Errorf(failure.Rejected, "the appliance accepted a tuning rule, but does not list it: look for %s there before a retry", mark)
-	case !made.ends(end):
-		return failure.Errorf(failure.Rejected, "the appliance accepted a tuning rule, but rule %d lasts %s: change it there", made.id, made.until())
+	case !ends(made, end):
+		return failure.Errorf(failure.Rejected, "the appliance accepted a tuning rule, but rule %d lasts %s: change it there", made.ID, until(made))
 	}
 	return w.finish(late, c, result{rule: made})
 }
@@ -216,8 +193,8 @@ func (w *Writer) newRule(ctx context.Context, h Hide) (rule appliance.NewRule, e
 // reportRule is report for a command on a rule.
 func (w *Writer) reportRule(c checkpoint.Command, command Command, r result, now time.Time) (transform.Event, error) {
 	rule := transform.RuleCommand{
-		Command: c.ID, Action: "hide", ID: r.rule.id, DetectionID: command.Detection(),
-		Expiration: r.rule.expiration, By: command.By, Reason: r.reason,
+		Command: c.ID, Action: "hide", ID: r.rule.ID, DetectionID: command.Detection(),
+		Expiration: r.rule.Expiration, By: command.By, Reason: r.reason,
 	}
 	switch {
 	case command.End:

@@ -14,6 +14,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/hiding"
 	"ndrbridge/internal/lease"
 	"ndrbridge/internal/notes"
 	"ndrbridge/internal/poison"
@@ -316,7 +317,7 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 type result struct {
 	reason string             // why it was rejected; empty: it was applied
 	expect []checkpoint.Entry // the own writes of a ticket's
-	rule   listedRule         // that was made or changed; zero: none
+	rule   hiding.Rule        // that was made or changed; zero: none
 }
 
 // finish stores the result of a command and journals an event that reports it.

@@ -15,8 +15,14 @@ import (
 	"ndrbridge/transform"
 )
 
-// Rule is a tuning rule as far as it decides which detections it hides. It is immutable.
+// Rule is a tuning rule as far as it decides which detections it hides, and what identifies it. It is
+// immutable. ParseRule of package transform returns all of a rule, as events show it.
 type Rule struct {
+	ID                  int64  // 0: it has no valid one
+	Description, Author string // the first 500 bytes
+	Enabled             bool
+	Expiration          int64 // when it ends, in milliseconds since the epoch; 0: never
+
 	Types            []string // of detections; all_security and all_performance are all of a module
 	Offender, Victim Criterion
 	Properties       bool // it depends on the detection's properties, which are not compared
@@ -27,8 +33,19 @@ var modules = map[string]string{"all_security": "sec", "all_performance": "perf"
 
 // Parse returns the rule that a JSON object of the appliance describes.
 func Parse(object []byte) (r Rule) {
+	r.Enabled = true
 	for name, value := range jsonscan.Members(object) {
 		switch string(name) {
+		case "id":
+			r.ID, _ = jsonscan.Integer(value)
+		case "description":
+			r.Description = cut(transform.Text(value))
+		case "author":
+			r.Author = cut(transform.Text(value))
+		case "enabled":
+			r.Enabled = string(value) != "false"
+		case "expiration":
+			r.Expiration, _ = jsonscan.Millis(value) // 0 if it is null
 		case "detection_type":
 			r.Types = append(r.Types, transform.Text(value))
 		case "detection_types":
@@ -46,6 +63,11 @@ func Parse(object []byte) (r Rule) {
 		}
 	}
 	return r
+}
+
+// cut bounds a text that an appliance returned.
+func cut(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), 500)], "")
 }
 
 // Answer says whether a rule hides a detection.
