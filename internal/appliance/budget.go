@@ -15,27 +15,28 @@ import (
 //
 //   - A page is requested with a loan of its expected size, and borrows more if it grows
 //     beyond that. Loans are granted in order of request.
-//   - An appliance has at most a quarter of the budget, or one page. So have the clients
-//     that Client.Aside returned, those of all appliances together: what they hold, however
-//     long they wait, is not taken from the streams of their appliance.
+//   - An appliance has at most a quarter of the budget, or one page. The clients that
+//     Client.Aside returned have a quarter, those of all appliances together: what they hold,
+//     however long they wait, is not taken from the streams of their appliance.
 //   - Until an appliance has answered, its loans are small: while it is down, its
 //     requests last as long as they may, and must not take memory from the others.
 //   - A page that grows and finds no free memory may overdraw the budget, one page at a
-//     time: so no two pages block each other, and the memory in use is bounded by the
-//     budget and the maximum size of one answer.
+//     time, and one of the clients aside: so no two pages block each other, no stream waits
+//     for a page aside, and the memory in use is bounded by the budget and the maximum size
+//     of two answers.
 type Budget struct {
-	size     int64
-	free     *semaphore.Weighted
-	aside    *semaphore.Weighted // what clients aside may have
-	overdraw *semaphore.Weighted
-	buffers  sync.Pool // of *pageBuffers
+	size                    int64
+	free                    *semaphore.Weighted
+	aside                   *semaphore.Weighted // what clients aside may have
+	overdraw, overdrawAside *semaphore.Weighted
+	buffers                 sync.Pool // of *pageBuffers
 }
 
 // NewBudget returns a Budget of size bytes. A larger page can still be read, alone.
 func NewBudget(size int64) *Budget {
 	return &Budget{
 		size: size, free: semaphore.NewWeighted(size),
-		aside: semaphore.NewWeighted(size / 4), overdraw: semaphore.NewWeighted(1),
+		aside: semaphore.NewWeighted(size / 4), overdraw: semaphore.NewWeighted(1), overdrawAside: semaphore.NewWeighted(1),
 	}
 }
 
@@ -50,9 +51,14 @@ type loan struct {
 // share returns how much of the loan counts against what the appliance may have.
 func (l *loan) share() int64 { return min(l.n, l.budget.size/4) }
 
-// acquire waits for n bytes, or for the whole budget if that is less.
+func (l *loan) isAside() bool { return l.appliance == l.budget.aside }
+
+// acquire waits for n bytes, or for the whole budget if that is less, or for the quarter of the
+// clients aside.
 func (l *loan) acquire(ctx context.Context, n int64) error {
-	l.n = min(n, l.budget.size)
+	if l.n = min(n, l.budget.size); l.isAside() {
+		l.n = l.share()
+	}
 	if err := l.appliance.Acquire(ctx, l.share()); err != nil {
 		return err
 	}
@@ -72,9 +78,17 @@ func (l *loan) grow(ctx context.Context, n int64) error {
 		}
 		l.appliance.Release(n)
 	}
-	err := l.budget.overdraw.Acquire(ctx, 1)
+	err := l.overdraft().Acquire(ctx, 1)
 	l.overdraws = err == nil
 	return err
+}
+
+// overdraft returns the permission that the loan needs to overdraw the budget.
+func (l *loan) overdraft() *semaphore.Weighted {
+	if l.isAside() {
+		return l.budget.overdrawAside
+	}
+	return l.budget.overdraw
 }
 
 // release returns the loan.
@@ -82,7 +96,7 @@ func (l *loan) release() {
 	l.appliance.Release(l.share())
 	l.budget.free.Release(l.n)
 	if l.overdraws {
-		l.budget.overdraw.Release(1)
+		l.overdraft().Release(1)
 	}
 	*l = loan{}
 }

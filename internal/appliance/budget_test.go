@@ -20,7 +20,7 @@ import (
 func (b *Budget) idle(t *testing.T) {
 	t.Helper()
 	assert.True(t, b.free.TryAcquire(b.size), "a page still has a part of the budget")
-	assert.True(t, b.overdraw.TryAcquire(1), "a page still has a part of the budget")
+	assert.True(t, b.overdraw.TryAcquire(1) && b.overdrawAside.TryAcquire(1), "a page still has a part of the budget")
 }
 
 func TestPagesOfAnySizeAreReadWithinABudget(t *testing.T) {
@@ -70,6 +70,10 @@ func TestWhoIsServedByABudget(t *testing.T) {
 		"an appliance has a quarter, and no other waits for it": {{n: 20}, {n: 6, waits: true}, {appliance: 1, n: 25}},
 		"pages aside have a quarter together, and no stream waits for it": {
 			{n: 20, aside: true}, {appliance: 1, n: 6, waits: true, aside: true}, {n: 25}, {appliance: 1, n: 25},
+		},
+		"a page aside has no more than its quarter": {{n: 500, aside: true}, {appliance: 1, n: 25}, {appliance: 2, n: 25}},
+		"a page aside that grows keeps only those aside waiting": {
+			{n: 30, grows: true, overdraws: true, aside: true}, {appliance: 1, n: 30, grows: true, overdraws: true}, {appliance: 2, n: 30, grows: true, waits: true, aside: true},
 		},
 		"a page grows beyond that, one at a time":           {{n: 20}, {n: 30, grows: true, overdraws: true}, {appliance: 1, n: 30, grows: true, waits: true}, {appliance: 2, n: 5, grows: true}},
 		"a small page does not pass a large one that waits": {{n: 90}, {appliance: 1, n: 20, waits: true}, {appliance: 2, n: 5, waits: true}},
@@ -248,6 +252,45 @@ func TestARequestAsideHoldsNoMemoryWhileItWaitsForTheRateLimit(t *testing.T) {
 		waiting.Wait()
 		assert.Equal(t, time.Since(began), time.Second)
 		b.idle(t)
+	})
+}
+
+func TestAPageAsideThatHangsKeepsNoDetectionsWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(4 << 20)
+		body := `[{"a":"` + strings.Repeat("x", 2<<20) + `"}]` // more than a quarter
+		c := newClientOf(t, func(o *Options) {
+			o.URL, o.Timeout = "http://sensor.example", 30*time.Second
+			o.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+				header := http.Header{"Content-Type": {"application/json"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}
+				if !strings.HasSuffix(r.URL.Path, "/notes") {
+					return respond(r, 200, header, body)
+				}
+				rest, w := io.Pipe()
+				context.AfterFunc(r.Context(), func() { w.CloseWithError(r.Context().Err()) })
+				return &http.Response{
+					StatusCode: 200, Header: header, Request: r, ContentLength: -1, Body: io.NopCloser(io.MultiReader(strings.NewReader(body), rest)),
+				}, nil
+			})
+		}).Within(b)
+		var hangs Page
+		hangs.Bind()
+		defer hangs.Release()
+		for range 2 { // a second request is made with a loan of the size that the first has shown
+			ended := make(chan error, 1)
+			go func() {
+				_, err := c.Aside().Note(t.Context(), 12, &hangs)
+				ended <- err
+			}()
+			synctest.Wait()
+			var page Page
+			page.Bind()
+			began := time.Now()
+			assert.NoError(t, c.SearchDetections(t.Context(), Search{ModTime: 1, Limit: 10}, &page))
+			assert.Equal(t, time.Since(began), 0, "the detections waited")
+			page.Release()
+			assert.Error(t, <-ended)
+		}
 	})
 }
 
