@@ -194,6 +194,16 @@ func (s *Server) Change(key string, change func(*Issue)) {
 	}
 }
 
+// MoveTo moves an issue to another project, as a person does. The issue is found by its old key, too,
+// which a search does not know.
+func (s *Server) MoveTo(key, project string) (newKey string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.find(key)
+	i.oldKeys, i.Key = append(i.oldKeys, i.Key), project+"-"+i.ID
+	return i.Key
+}
+
 // Delete deletes an issue, as a person does.
 func (s *Server) Delete(key string) {
 	s.mu.Lock()

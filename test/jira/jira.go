@@ -50,7 +50,8 @@ type Issue struct {
 	Archived    bool // it can be read alone
 	Created     time.Time
 
-	moves []move
+	moves   []move
+	oldKeys []string
 }
 
 // Status is a status of the workflow.
@@ -230,7 +231,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 // find returns the issue with a key or an id. The lock must be held.
 func (s *Server) find(key string) *Issue {
 	for _, i := range s.issues {
-		if i.Key == key || i.ID == key {
+		if i.Key == key || i.ID == key || slices.Contains(i.oldKeys, key) {
 			return i
 		}
 	}
@@ -280,7 +281,7 @@ func (s *Server) search(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	found := []any{}
 	for _, i := range s.issues {
-		if slices.Contains(i.Labels, label) && s.o.Now().Sub(i.Created) >= s.o.IndexDelay {
+		if slices.Contains(i.Labels, label) && strings.HasPrefix(i.Key, s.o.Project+"-") && s.o.Now().Sub(i.Created) >= s.o.IndexDelay {
 			issue := s.shown(i)
 			if len(query.Fields) == 0 || query.Fields[0] == "" {
 				issue = map[string]any{"id": i.ID} // without fields, the newer search returns only ids

@@ -2,6 +2,7 @@ package ticketopener_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/sinks/webhook/ticketopener"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/presettest"
@@ -136,6 +138,56 @@ func TestAGroupOfDetectionsHasOneTicket(t *testing.T) {
 			assert.Equal(t, f.linked(before), "7 8 9")
 			o.change(o.last(), func(i *ticket) { i.Deleted = true })
 		})
+	})
+}
+
+// A person moves an issue to another project, which gives it another key.
+func TestATicketIsFollowedUnderAnotherID(t *testing.T) {
+	eachFollower(t, func(t *testing.T, o *tool) {
+		if o.rename == nil {
+			return
+		}
+		for _, test := range []struct {
+			name    string
+			events  []transform.Event // of which the first ones are delivered before
+			before  int
+			reports string
+			want    string
+			linked  string
+		}{
+			{"that is reported, and the detection is linked with it",
+				[]transform.Event{with(t, 0, version(t, 7, 0, "new")), with(t, 0, changed(t, 7, 1, "closed", "", "status")), with(t, 0, changed(t, 7, 2, "in_progress", "", "status"))}, 1,
+				"updated from its old id to " + o.states["closed"].Status + " with a comment, updated to " + o.states["reopened"].Status + " with a comment",
+				o.states["reopened"].Status + ", 2 comments", "7"},
+			{"as are the other detections of its group",
+				[]transform.Event{with(t, 1, version(t, 7, 0, "new")), with(t, 1, version(t, 8, 1, "new")), with(t, 1, changed(t, 8, 2, "closed", "", "status")), with(t, 1, version(t, 9, 3, "new"))}, 2,
+				"updated for 2 from its old id with a comment, updated for 3 with a comment",
+				o.initial + ", 3 comments", "7 8 9"},
+			{"as is a detection that joins it",
+				[]transform.Event{with(t, 1, version(t, 7, 0, "new")), with(t, 1, version(t, 8, 1, "new"))}, 1,
+				"updated for 2 from its old id with a comment",
+				o.initial + ", 1 comment", "7 8"},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				f, before := newGrouping(t, o), len(o.opened())
+				require.NoError(t, f.send(t, test.events[:test.before]...))
+				f.reported(t)
+				old := o.last()
+				id := o.rename(old)
+				require.NoError(t, f.send(t, test.events[test.before:]...))
+				assert.Equal(t, f.reported(t), test.reports)
+				assert.Equal(t, o.look(id), test.want)
+				assert.Equal(t, f.linked(before), test.linked)
+				for _, r := range require.Value(f.store.Read(t.Context(), 0, checkpoint.Batch{}))(t) {
+					var data struct{ Ticket transform.TicketReport }
+					require.NoError(t, json.Unmarshal(r.Event.Data(), &data))
+					if data.Ticket.MovedFrom != "" {
+						assert.Equal(t, data.Ticket.MovedFrom+" "+data.Ticket.TicketID, old+" "+id)
+					}
+				}
+				o.change(id, func(i *ticket) { i.Deleted = true })
+			})
+		}
 	})
 }
 

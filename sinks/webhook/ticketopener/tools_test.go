@@ -44,6 +44,7 @@ type tool struct {
 	people                 [2]string
 	change                 func(id string, change func(*ticket))
 	see                    func(id string) ticket
+	rename                 func(id string) string // gives a ticket another id; nil: that cannot change
 
 	mu     sync.Mutex
 	now    time.Time
@@ -206,6 +207,7 @@ func startJira(t testing.TB) *tool {
 				site.Delete(id)
 			}
 		}
+		o.rename = func(id string) string { return site.MoveTo(id, "OPS") }
 		return site
 	})
 	var err error
@@ -248,6 +250,10 @@ func startServiceNow(t testing.TB) *tool {
 			if t.Deleted {
 				instance.Delete(id)
 			}
+		}
+		o.rename = func(id string) string {
+			instance.Change(id, servicenow.Incident{"number": "SIR" + id})
+			return "SIR" + id
 		}
 		return instance
 	})
