@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"ndrbridge/sinks/webhook/presets"
 )
@@ -28,8 +29,15 @@ type field struct {
 	several  bool     // URLs, separated by commas
 }
 
-// fieldsOf returns the fields of a struct, and those of the structs that are embedded in it.
+// fieldsByType has the results of fieldsOf, which depend on the program alone.
+var fieldsByType sync.Map
+
+// fieldsOf returns the fields of a struct, and those of the structs that are embedded in it. They are
+// shared, and must not be changed.
 func fieldsOf(t reflect.Type) []field {
+	if fields, found := fieldsByType.Load(t); found {
+		return fields.([]field)
+	}
 	var fields []field
 	for _, f := range reflect.VisibleFields(t) {
 		if f.Anonymous || !f.IsExported() {
@@ -51,6 +59,7 @@ func fieldsOf(t reflect.Type) []field {
 		}
 		fields = append(fields, made)
 	}
+	fieldsByType.Store(t, fields)
 	return fields
 }
 

@@ -83,7 +83,7 @@ type target interface {
 }
 
 // kinds are the fields of Sink that have a target.
-var kinds = slices.DeleteFunc(fieldsOf(reflect.TypeFor[Sink]()), func(f field) bool { return !f.typ.Implements(reflect.TypeFor[target]()) })
+var kinds = slices.DeleteFunc(slices.Clone(fieldsOf(reflect.TypeFor[Sink]())), func(f field) bool { return !f.typ.Implements(reflect.TypeFor[target]()) })
 
 // targets returns the blocks of all kinds that s has, with their keys; it should be one.
 func (s Sink) targets() (keys []string, targets []target) {
