@@ -230,11 +230,42 @@ func refuseRequests(c net.Conn, lines *bufio.Reader, connect string) {
 	}
 }
 
+// listenPlain returns a listener whose connections end when they begin with TLS, as those of a real
+// broker. That of the tests would make room for the 352 MiB that a handshake begins with as a size.
+func listenPlain(network, address string) (net.Listener, error) {
+	l, err := net.Listen(network, address)
+	return plainListener{l}, err
+}
+
+type plainListener struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l plainListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return &plainConn{Conn: c}, err
+}
+
+type plainConn struct {
+	net.Conn
+	begun bool
+}
+
+// Read implements net.Conn.
+func (c *plainConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	const handshake = 0x16
+	if !c.begun && n > 0 && b[0] == handshake {
+		return 0, io.EOF
+	}
+	c.begun = true
+	return n, err
+}
+
 // hostileKafka is a broker that repeats what signed a client in, in every message. It returns
 // its address.
 func hostileKafka(t *testing.T) string {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.detections", "ndr.events", "ndr.tickets"))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.detections", "ndr.events", "ndr.tickets"), kfake.ListenFn(listenPlain))
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
 	control := func(key kmsg.Key, answer func(kmsg.Request) kmsg.Response) {
