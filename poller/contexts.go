@@ -70,17 +70,15 @@ type ContextDevice struct {
 	Missing bool `json:"missing,omitempty"`
 }
 
-// contextMark is what the detections source remembers of a version without its whole context.
+// contextMark is what is remembered of a version without its whole context.
 type contextMark struct {
 	devices []int64 // at least one
-	since   int64   // when it was delivered, in milliseconds since the epoch
+	since   int64   // when the wait for it began, in milliseconds since the epoch; 0: nothing waits
 	known   int64   // digestOf the context that it has
 }
 
-// lacks reports whether m is that of a version without its whole context.
-func (m contextMark) lacks() bool { return len(m.devices) > 0 }
-
-func (m contextMark) append(b []byte) []byte {
+func (m contextMark) encode() []byte {
+	b := make([]byte, 0, (2+len(m.devices))*binary.MaxVarintLen64)
 	b = binary.AppendVarint(binary.AppendVarint(b, m.since), m.known)
 	for _, id := range m.devices {
 		b = binary.AppendVarint(b, id)
@@ -88,19 +86,19 @@ func (m contextMark) append(b []byte) []byte {
 	return b
 }
 
-func parseContextMark(b []byte) (m contextMark, ok bool) {
+func parseContextMark(b []byte) (m contextMark, err error) {
 	var ns []int64
 	for len(b) > 0 {
 		n, size := binary.Varint(b)
 		if size <= 0 {
-			return m, false
+			break
 		}
 		ns, b = append(ns, n), b[size:]
 	}
-	if len(ns) < 3 {
-		return m, false
+	if len(b) > 0 || len(ns) < 3 {
+		return m, fmt.Errorf("what a version lacks of its context cannot be read: %d numbers before %x", len(ns), b)
 	}
-	return contextMark{since: ns[0], known: ns[1], devices: ns[2:]}, true
+	return contextMark{since: ns[0], known: ns[1], devices: ns[2:]}, nil
 }
 
 // pendingContext is a version without its whole context.
@@ -171,20 +169,25 @@ func NewContexts(client *appliance.Client, store FollowUpStore, o ContextOptions
 }
 
 // of returns what is known of the devices of a detection that becomes an event, nil if it has none,
-// and what it lacks. It is safe for concurrent use.
-func (c *Contexts) of(d transform.Detection) (context []byte, mark contextMark) {
+// and what to remember, nil if that is its whole context. It is safe for concurrent use.
+func (c *Contexts) of(d transform.Detection) (context, mark []byte) {
 	ids, _ := d.Devices(maxContextDevices)
 	if len(ids) == 0 {
-		return nil, mark
+		return nil, nil
 	}
 	now := c.o.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.known(ids)
 	if c.whole(ids, now) {
-		return encodeContext(known, false), mark
+		return encodeContext(known, false), nil
 	}
-	return encodeContext(known, c.o.Wait > 0 && !c.refused), contextMark{ids, now.UnixMilli(), digestOf(known)}
+	lacks := contextMark{devices: ids, known: digestOf(known)}
+	pending := c.o.Wait > 0 && !c.refused
+	if pending {
+		lacks.since = now.UnixMilli()
+	}
+	return encodeContext(known, pending), lacks.encode()
 }
 
 // Marked reports that versions of these detections were committed that lack some of their context. It is safe for concurrent use.
@@ -213,8 +216,11 @@ func (c *Contexts) known(ids []int64) (known []ContextDevice) {
 	return known
 }
 
-// digestOf identifies what is known of devices, whenever it was read.
+// digestOf identifies what is known of devices, whenever it was read; 0: nothing.
 func digestOf(known []ContextDevice) int64 {
+	if len(known) == 0 {
+		return 0
+	}
 	undated := slices.Clone(known)
 	for i := range undated {
 		undated[i].Read = time.Time{}
@@ -228,6 +234,9 @@ func contextKey(id int64) string { return contextPrefix + strconv.FormatInt(id, 
 // encodeContext encodes a context. pending means that an event follows with the rest, with which
 // those decide that need the context.
 func encodeContext(known []ContextDevice, pending bool) []byte {
+	if len(known) == 0 && !pending { // as in a drain
+		return []byte(`{"devices":[]}`)
+	}
 	if known == nil {
 		known = []ContextDevice{}
 	}
@@ -328,7 +337,7 @@ func (c *Contexts) load(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				if !k.context.lacks() {
+				if k.context == nil {
 					continue
 				}
 			}
@@ -382,13 +391,20 @@ func (c *Contexts) readMarks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !k.context.lacks() {
-			if k.context, err = c.earlierMark(ctx, id, k.version()); err != nil {
-				return err
-			}
+		if string(done[i]) == k.version().key() {
+			continue
 		}
-		if k.context.lacks() && string(done[i]) != k.version().key() {
-			c.pending[id] = pendingContext{k.version(), k.context}
+		var mark contextMark
+		if k.context != nil {
+			mark, err = parseContextMark(k.context)
+		} else {
+			mark, err = c.earlierMark(ctx, id, k.version())
+		}
+		if err != nil {
+			return fmt.Errorf("detection %d: %w", id, err)
+		}
+		if len(mark.devices) > 0 {
+			c.pending[id] = pendingContext{k.version(), mark}
 		}
 	}
 	c.mu.Lock()
@@ -412,8 +428,12 @@ func (c *Contexts) earlierMark(ctx context.Context, id int64, of version) (m con
 	if err != nil || mark.version != of {
 		return m, err
 	}
+	m = contextMark{devices: mark.Devices, since: mark.Since.UnixMilli()}
 	known, err := strconv.ParseUint(mark.Known, 16, 64)
-	return contextMark{mark.Devices, mark.Since.UnixMilli(), int64(known | 1<<63)}, err
+	if m.known = int64(known | 1<<63); m.known == digest(encodeContext(nil, false)) {
+		m.known = 0
+	}
+	return m, err
 }
 
 // readSets reads the members of the sets, if that is due. It returns the error of a refusal of

@@ -122,7 +122,7 @@ func (d *Detections) addRow(ctx context.Context, c *pageChanges, r *object, key 
 	if seen && !other && before.isAt(after.modTime) && before.dead == after.dead && transform.SameTracked(before.tracked, after.tracked) {
 		if r.reread && !before.dead {
 			sight := transform.Observation{Repeat: before.events, Lifecycle: before.life}
-			if mark := d.addContext(c, r.detection, &sight); mark.lacks() {
+			if mark := d.addContext(c, r.detection, &sight); mark != nil {
 				before.context = mark
 				c.remember(r, key, before)
 			}
@@ -157,12 +157,12 @@ func (d *Detections) addRow(ctx context.Context, c *pageChanges, r *object, key 
 	return nil
 }
 
-// addContext adds to a version what is known of its devices, and returns what it lacks.
-func (d *Detections) addContext(c *pageChanges, version transform.Detection, sight *transform.Observation) (mark contextMark) {
+// addContext adds to a version what is known of its devices, and returns known.context.
+func (d *Detections) addContext(c *pageChanges, version transform.Detection, sight *transform.Observation) (mark []byte) {
 	if d.o.Contexts == nil {
-		return mark
+		return nil
 	}
-	if sight.Added.Context, mark = d.o.Contexts.of(version); mark.lacks() {
+	if sight.Added.Context, mark = d.o.Contexts.of(version); mark != nil {
 		c.marked = append(c.marked, version.ID)
 	}
 	return mark

@@ -92,8 +92,8 @@ type known struct {
 	tracked []byte
 	// life is the lifecycle with that version.
 	life transform.Lifecycle
-	// context is what that version lacks of its context.
-	context contextMark
+	// context is what Contexts remember of that version; nil: it has its whole context.
+	context []byte
 }
 
 // isOther reports whether after belongs to another detection than k, under the same id:
@@ -122,7 +122,7 @@ const (
 const ownDigest = 8
 
 func (k known) encode() []byte {
-	b := make([]byte, 0, (9+len(k.context.devices))*binary.MaxVarintLen64+4+len(k.tracked))
+	b := make([]byte, 0, 7*binary.MaxVarintLen64+4+len(k.tracked)+len(k.context))
 	b = binary.AppendVarint(b, k.modTime)
 	b = binary.AppendUvarint(b, uint64(k.events))
 	var flags byte
@@ -141,7 +141,7 @@ func (k known) encode() []byte {
 	if hasLife {
 		flags |= knownLife
 	}
-	lacks := k.context.lacks() && len(k.tracked) > 0
+	lacks := k.context != nil && len(k.tracked) > 0
 	if lacks {
 		flags |= knownContext
 	}
@@ -149,9 +149,8 @@ func (k known) encode() []byte {
 		b = binary.AppendVarint(b, k.created)
 	}
 	b = append(b, k.tracked...)
-	if end := len(b); lacks {
-		b = k.context.append(b)
-		b = binary.BigEndian.AppendUint16(b, uint16(len(b)-end))
+	if lacks {
+		b = binary.BigEndian.AppendUint16(append(b, k.context...), uint16(len(k.context)))
 	}
 	if end := len(b); hasLife {
 		for _, t := range []int64{life.FirstSeen, life.Acknowledged, life.Closed, life.Reopened} {
@@ -192,9 +191,8 @@ func (k *known) parseContext(b []byte) (rest []byte, ok bool) {
 	if b = b[:len(b)-2]; size > len(b) {
 		return nil, false
 	}
-	rest, b = b[:len(b)-size], b[len(b)-size:]
-	k.context, ok = parseContextMark(b)
-	return rest, ok
+	k.context = b[len(b)-size:]
+	return b[:len(b)-size], true
 }
 
 func parseKnown(b []byte) (known, error) {

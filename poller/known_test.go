@@ -1,9 +1,10 @@
 package poller
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
-	"reflect"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -30,13 +31,19 @@ func TestWhatIsKnownOfADetectionIsReadAsItWasWritten(t *testing.T) {
 			}
 		}
 		if len(k.tracked) > 0 && rapid.Bool().Draw(rt, "lacks context") {
-			k.context = contextMark{rapid.SliceOfN(rapid.Int64(), 1, maxContextDevices).Draw(rt, "devices"), rapid.Int64().Draw(rt, "since"), rapid.Int64().Draw(rt, "known")}
+			mark := contextMark{rapid.SliceOfN(rapid.Int64(), 1, maxContextDevices).Draw(rt, "devices"), rapid.Int64().Draw(rt, "since"), rapid.Int64().Draw(rt, "known")}
+			k.context = mark.encode()
+			got, err := parseContextMark(k.context)
+			require.NoError(rt, err)
+			require.True(rt, slices.Equal(got.devices, mark.devices) && got.since == mark.since && got.known == mark.known, got, mark)
+			_, err = parseContextMark(k.context[:len(k.context)-1])
+			require.True(rt, err != nil || len(mark.devices) > 1, "a part can be read")
 		}
 		k.life.FirstSeen = cmp.Or(k.life.FirstSeen, k.created)
 		encoded := k.encode()
 		got, err := parseKnown(encoded)
 		if err != nil || got.modTime != k.modTime || got.events != k.events || got.dead != k.dead || got.created != k.created ||
-			string(got.tracked) != string(k.tracked) || got.life != k.life || !reflect.DeepEqual(got.context, k.context) {
+			string(got.tracked) != string(k.tracked) || got.life != k.life || !bytes.Equal(got.context, k.context) {
 			rt.Fatalf("%+v, %v, want %+v", got, err, k)
 		}
 		for _, part := range [][]byte{encoded[:0], encoded[:1], encoded[:len(withoutLife(k))-len(k.tracked)-1]} {
@@ -48,7 +55,7 @@ func TestWhatIsKnownOfADetectionIsReadAsItWasWritten(t *testing.T) {
 
 // withoutLife returns what an earlier release remembers of a detection.
 func withoutLife(k known) []byte {
-	k.life, k.context = transform.Lifecycle{}, contextMark{}
+	k.life, k.context = transform.Lifecycle{}, nil
 	return k.encode()
 }
 
@@ -57,7 +64,7 @@ func TestAnEarlierReleaseReadsADetectionWithWhatFollowsIt(t *testing.T) {
 		"of a few times":  {life: transform.Lifecycle{Acknowledged: 1_750_000_000_123}},
 		"of all of them":  {life: transform.Lifecycle{FirstSeen: 1, Acknowledged: 1_750_000_000_123, Closed: 1_750_000_000_124, Reopened: '}'}},
 		"of no more than": {life: transform.Lifecycle{FirstSeen: 1_750_000_000_122}},
-		"and a context":   {life: transform.Lifecycle{FirstSeen: 1}, context: contextMark{[]int64{'}', 1<<63 - 1}, 1_750_000_000_123, -5}},
+		"and a context":   {life: transform.Lifecycle{FirstSeen: 1}, context: contextMark{[]int64{'}', 1<<63 - 1}, 1_750_000_000_123, -5}.encode()},
 	} {
 		for _, unknown := range []byte{knownContext, knownContext | knownLife} {
 			d := require.Value(transform.ParseDetection([]byte(`{"id":1,"mod_time":5,"status":"closed","participants":[{"id":1}]}`), false))(t).Digested()
@@ -74,13 +81,16 @@ func TestAnEarlierReleaseReadsADetectionWithWhatFollowsIt(t *testing.T) {
 }
 
 func TestWhatFollowsADetectionAndIsDamagedIsReported(t *testing.T) {
-	for name, k := range map[string]known{
-		"lifecycle": {life: transform.Lifecycle{Closed: 7}},
-		"context":   {context: contextMark{[]int64{7}, 1, 1}},
+	for name, c := range map[string]struct {
+		of    known
+		sizes []byte // that it does not have
+	}{
+		"lifecycle": {known{life: transform.Lifecycle{Closed: 7}}, []byte{1, 3, 255}},
+		"context":   {known{context: []byte("text")}, []byte{255}},
 	} {
-		k.modTime, k.tracked = 5, []byte(`{}`)
-		b := k.encode()
-		for _, last := range []byte{1, 2, 255} {
+		c.of.modTime, c.of.tracked = 5, []byte(`{}`)
+		b := c.of.encode()
+		for _, last := range c.sizes {
 			b[len(b)-1] = last
 			_, err := parseKnown(b)
 			assert.Error(t, err, name, "of size", last)

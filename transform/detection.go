@@ -170,6 +170,9 @@ func (d Detection) Devices(maxIDs int) (ids []int64, all bool) {
 			case "object_id":
 				object = value
 			}
+			if kind != nil && object != nil {
+				break
+			}
 		}
 		id, err := integer(object)
 		if err != nil || string(kind) != `"device"` || slices.Contains(ids, id) {
