@@ -76,8 +76,9 @@ type TicketFollow struct {
 	States TicketMoves `yaml:"states"`
 	// KeepClosed are statuses that the ticket is never moved out of.
 	KeepClosed []string `yaml:"keep_closed"`
-	// People are the ticket system's accounts by those of the appliance. An assignee without
-	// one is not assigned.
+	// People are the ticket system's accounts by those of the appliance: account ids with jira,
+	// sys_ids with servicenow, names with rt, ids with redmine. An assignee without one is not
+	// assigned.
 	People map[string]string `yaml:"people"`
 	// OpenAgain opens another ticket for one that was deleted.
 	OpenAgain bool `yaml:"open_again"`
@@ -93,8 +94,8 @@ type TicketMoves struct {
 
 // TicketMove is how a ticket gets another status.
 type TicketMove struct {
-	// To is a status, or a transition by its id or name; with servicenow, a value of the column
-	// state. Absent: the ticket is not moved.
+	// To is a status; with jira, also a transition by its id or name; with servicenow, a value of
+	// the column state. Absent: the ticket is not moved.
 	To string `yaml:"to"`
 	// Fields are set with the move, by their names.
 	Fields map[string]string `yaml:"fields"`
@@ -132,6 +133,11 @@ func (c checks) ticketFollow(path string, t *TicketOpener) {
 			c.missing(join(path+".states", status) + ".to")
 		case t.System == systemServiceNow && strings.Trim(m.To, "0123456789") != "":
 			c.wrong(join(path+".states", status)+".to", "%q is not a value of the column state; write the number, such as \"6\" for Resolved", m.To)
+		}
+	}
+	if t.System == systemRedmine {
+		for _, name := range slices.Sorted(maps.Keys(f.People)) {
+			c.redmineID(join(path+".people", printable(name)), f.People[name])
 		}
 	}
 	if f.States.Reopened.To != "" && f.States.Closed.To == "" {

@@ -16,14 +16,17 @@ import (
 const (
 	systemJira       = "jira"
 	systemServiceNow = "servicenow"
+	systemRT         = "rt"
+	systemRedmine    = "redmine"
 	systemGeneric    = "generic"
 )
 
 // TicketOpener opens a ticket for each detection that matches the sink's match and has no
 // ticket yet, and links the detection to it. Later versions of the detection change the ticket
 // only with [TicketOpener.Follow]. The account in auth needs the permissions to search and to
-// create, and to comment, move and assign what follows. The webhook's url is https://example.atlassian.net, https://example.service-now.com, or the
-// URL that the rendered template is posted to.
+// create, and to comment, move and assign what follows. The webhook's url is https://example.atlassian.net, https://example.service-now.com,
+// that of the web interface of Request Tracker or Redmine, or the URL that the rendered template is
+// posted to.
 //
 //	sinks:
 //	  - name: tickets
@@ -34,28 +37,31 @@ const (
 //	    match: detection.risk_score >= 80
 //	tickets: {enabled: true}
 type TicketOpener struct {
-	// System is the ticket system. With generic, [Webhook.Template] renders the requests.
-	System string `yaml:"system" required:"true" oneof:"jira,servicenow,generic"`
+	// System is the ticket system: rt is Request Tracker 5, redmine Redmine 5. With generic, [Webhook.Template] renders the requests.
+	System string `yaml:"system" required:"true" oneof:"jira,servicenow,rt,redmine,generic"`
 	// Link writes the ticket's id to the detection, which requires [Tickets.Enabled].
 	Link bool `yaml:"link" default:"true"`
 	// SearchDelay is how long it may take until a search finds a new ticket. If the bridge
 	// crashes while it opens a ticket, it searches for that ticket for this long before it
 	// opens another.
 	SearchDelay Duration `yaml:"search_delay" default:"1m" min:"0"`
-	// Project is the project key; required with jira, jira only.
-	Project string `yaml:"project" with:"system=jira" required:"with"`
-	// Type is the issue type with jira (absent: Task), or the table with servicenow
-	// (absent: incident).
-	Type string `yaml:"type" with:"system=jira,servicenow"`
+	// Project is the project's key with jira, its identifier with redmine, and the queue with
+	// rt; required with them.
+	Project string `yaml:"project" with:"system=jira,rt,redmine" required:"with"`
+	// Type is the issue type with jira (absent: Task), the table with servicenow (absent:
+	// incident), or the id of the tracker with redmine (absent: the project's first).
+	Type string `yaml:"type" with:"system=jira,servicenow,redmine"`
 	// Labels are additional labels without blanks, besides the one by which an issue is
 	// found again; jira only.
 	Labels []string `yaml:"labels" with:"system=jira"`
 	// Priorities maps severities (critical, high, medium, low, unknown) to priorities. With
 	// jira they are names, and a severity that is left out gets the project's default. With
-	// servicenow they are urgency and impact, 1 to 3, by default 1, 1, 2, 3, 3.
-	Priorities map[string]string `yaml:"priorities" with:"system=jira,servicenow"`
-	// Fields are the values of additional columns; servicenow only.
-	Fields map[string]string `yaml:"fields" with:"system=servicenow"`
+	// servicenow they are urgency and impact, 1 to 3, by default 1, 1, 2, 3, 3. With rt they are
+	// priorities, and with redmine ids of priorities.
+	Priorities map[string]string `yaml:"priorities" with:"system=jira,servicenow,rt,redmine"`
+	// Fields are additional values: of columns with servicenow, of fields with rt (CF.Site is the
+	// custom field Site), of attributes with redmine (cf_3 is the custom field with the id 3).
+	Fields map[string]string `yaml:"fields" with:"system=servicenow,rt,redmine"`
 	// ID is the path of the ticket's id in the response: names and list indexes joined by
 	// dots; required with generic, generic only.
 	ID string `yaml:"id" with:"system=generic" required:"with" form:"path"`
@@ -65,9 +71,9 @@ type TicketOpener struct {
 	// wrong moment may open a second ticket.
 	Lookup *TicketLookup `yaml:"lookup" with:"system=generic"`
 	// Group opens one ticket for many detections; not with generic.
-	Group *TicketGroup `yaml:"group" with:"system=jira,servicenow"`
+	Group *TicketGroup `yaml:"group" with:"system=jira,servicenow,rt,redmine"`
 	// Follow lets a ticket follow its detection; not with generic.
-	Follow *TicketFollow `yaml:"follow" with:"system=jira,servicenow"`
+	Follow *TicketFollow `yaml:"follow" with:"system=jira,servicenow,rt,redmine"`
 }
 
 // TicketLookup configures the request that asks a generic ticket system for the ticket of
@@ -98,6 +104,12 @@ func (w Webhook) TicketSystem() (ticketopener.System, error) {
 		maps.Copy(priorities, t.Priorities)
 		return ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{
 			URL: w.URL.Value(), Table: cmp.Or(t.Type, "incident"), Priorities: priorities, Fields: t.Fields,
+		})
+	case systemRT:
+		return ticketopener.NewRT(ticketopener.RTOptions{URL: w.URL.Value(), Queue: t.Project, Priorities: t.Priorities, Fields: t.Fields})
+	case systemRedmine:
+		return ticketopener.NewRedmine(ticketopener.RedmineOptions{
+			URL: w.URL.Value(), Project: t.Project, Tracker: t.Type, Priorities: t.Priorities, Fields: t.Fields,
 		})
 	}
 	return w.genericTickets()
@@ -188,6 +200,11 @@ func (c checks) ticketOpener(path string, s Sink) {
 				c.wrong(join(at+".priorities", printable(severity)), "is %q; write 1 (high), 2 or 3", urgency)
 			}
 		}
+	case systemRedmine:
+		c.redmineID(at+".type", t.Type)
+		for _, severity := range slices.Sorted(maps.Keys(t.Priorities)) {
+			c.redmineID(join(at+".priorities", printable(severity)), t.Priorities[severity])
+		}
 	case systemGeneric:
 		c.genericOpener(path, w)
 	}
@@ -195,6 +212,13 @@ func (c checks) ticketOpener(path string, s Sink) {
 		if _, known := urgencies[severity]; !known {
 			c.wrong(join(at+".priorities", printable(severity)), "is not a severity; write critical, high, medium, low or unknown")
 		}
+	}
+}
+
+// redmineID reports a value that is not an id, unless it is absent.
+func (c checks) redmineID(path, value string) {
+	if strings.Trim(value, "0123456789") != "" {
+		c.wrong(path, "%q is not an id; write the number that Redmine shows in the address of its page", value)
 	}
 }
 

@@ -18,6 +18,11 @@ func TestTicketOpenerErrors(t *testing.T) {
 		{name: "jira", webhook: `url: "https://j.example", auth: {username: u, password: p}, ticket: {` + jira + `, labels: [soc], priorities: {high: High}}`, tickets: true},
 		{name: "servicenow", webhook: `url: "https://s.example", ticket: {system: servicenow, fields: {assignment_group: SOC}, priorities: {unknown: "2"}}`, tickets: true},
 		{name: "generic", webhook: `url: "https://g.example/t", template: '{"a": {{json .detection.title}}}', ticket: {system: generic, id: ticket.id, lookup: {url: "https://g.example/t?r={{.event.subject}}", id: tickets.0.id}}`, tickets: true},
+		{name: "rt", webhook: `url: "https://rt.example", auth: {bearer: t}, ticket: {system: rt, project: SOC, priorities: {high: High}, fields: {CF.Site: hq}, follow: {states: {closed: {to: resolved}}, people: {ana: ana}}}`, tickets: true},
+		{name: "redmine", webhook: `url: "https://r.example", auth: {bearer: k}, ticket: {system: redmine, project: soc, type: "3", priorities: {high: "4"}, follow: {states: {closed: {to: Closed}}, people: {ana: "6"}}}`, tickets: true},
+		{name: "no queue", webhook: `url: "https://rt.example", ticket: {system: rt, type: Task}`, tickets: true, messages: []string{"ticket.project: is missing", "ticket.type: belongs to system jira"}},
+		{name: "names instead of ids in Redmine", webhook: `url: "https://r.example", ticket: {system: redmine, project: soc, type: Bug, priorities: {high: High}, follow: {people: {ana: ana}}}`, tickets: true,
+			messages: []string{"ticket.type: \"Bug\" is not an id", "ticket.priorities.high: \"High\" is not an id", "follow.people.ana: \"ana\" is not an id"}},
 		{name: "links need tickets.enabled", webhook: `url: "https://j.example", ticket: {` + jira + `}`, messages: []string{"sinks[0].webhook.ticket.link", "set tickets.enabled to true, or link to false"}},
 		{name: "no links need nothing", webhook: `url: "https://j.example", ticket: {` + jira + `, link: false}`},
 		{name: "no system", webhook: `url: "https://j.example", ticket: {project: SEC}`, tickets: true, messages: []string{"ticket.system: is missing"}},
@@ -41,7 +46,7 @@ func TestTicketOpenerErrors(t *testing.T) {
 		{name: "fields without a move", webhook: `url: "https://j.example", ticket: {` + jira + `, follow: {states: {closed: {fields: {resolution: Done}}}}}`, tickets: true, messages: []string{"follow.states.closed.to: is missing"}},
 		{name: "a reopening without a closing", webhook: `url: "https://j.example", ticket: {` + jira + `, follow: {states: {reopened: {to: To Do}}}}`, tickets: true, messages: []string{"follow.states.reopened: is set without closed"}},
 		{name: "a state of ServiceNow by its name", webhook: `url: "https://s.example", ticket: {system: servicenow, follow: {states: {closed: {to: Resolved}}}}`, tickets: true, messages: []string{"follow.states.closed.to", "write the number"}},
-		{name: "a generic ticket that follows", webhook: `url: "https://g.example/t", template: '{}', ticket: {system: generic, id: a, follow: {comment: [status]}}`, tickets: true, messages: []string{"ticket.follow: belongs to system jira or servicenow"}},
+		{name: "a generic ticket that follows", webhook: `url: "https://g.example/t", template: '{}', ticket: {system: generic, id: a, follow: {comment: [status]}}`, tickets: true, messages: []string{"ticket.follow: belongs to system jira, servicenow, rt or redmine"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := sink(`webhook: {` + c.webhook + `}` + c.rest)

@@ -111,7 +111,8 @@ type Webhook struct {
 // WebhookAuth configures the Authorization header: a bearer token, a user name and a
 // password, OAuth, or none of them.
 type WebhookAuth struct {
-	// Bearer is a bearer token.
+	// Bearer is a bearer token; with [TicketOpener.System] rt a token, with redmine an API key,
+	// which are sent as these systems expect them.
 	Bearer Secret `yaml:"bearer"`
 	// Username is the user name for basic authentication.
 	Username string `yaml:"username" with:"password"`

@@ -203,7 +203,7 @@ The sinks:
 	cmd.Flags().StringArrayVar(&o.given, "value", nil, "a value as `SINK.KEY=VALUE`, such as splunk_hec.url=https://splunk.example:8088; repeatable")
 	cmd.Flags().StringArrayVar(&o.givenFiles, "secret-file", nil, "a file with a sink's key, token, password or secret URL to copy, as `SINK=FILE`; - reads standard input; repeatable")
 	cmd.Flags().StringVar(&o.name, "name", o.name, "the `NAME` of the appliance: a-z, 0-9 and -")
-	cmd.Flags().BoolVar(&o.tickets, "tickets", false, "write ticket changes back to the appliance, and link detections to the tickets that jira or servicenow opens")
+	cmd.Flags().BoolVar(&o.tickets, "tickets", false, "write ticket changes back to the appliance, and link detections to the tickets that jira, servicenow, rt or redmine opens")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "", "write to `FILE` instead of standard output; it must not exist")
 	completeFlagBy(cmd, "output", completeFiles("yaml", "yml"))
 	cmd.Flags().BoolVar(&o.force, "force", false, "overwrite the file of --output, and secrets for which a file is given")

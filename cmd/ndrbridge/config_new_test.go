@@ -126,7 +126,7 @@ func TestNewConfigurationsSendPeopleNothingOld(t *testing.T) {
 		name, start string
 		sinks       []string
 	}{
-		{"a pager, a chat and tickets alone begin now", "now", []string{"pagerduty", "slack", "teams", "discord", "jira", "servicenow"}},
+		{"a pager, a chat and tickets alone begin now", "now", []string{"pagerduty", "slack", "teams", "discord", "jira", "servicenow", "rt", "redmine"}},
 		{"a chat beside a log platform begins now", "now", []string{"splunk_hec slack"}},
 		{"log platforms and buses begin with yesterday", "-1d", []string{"splunk_hec", "kafka", "stdout", "webhook", "sentinel nats"}},
 	} {

@@ -24,8 +24,8 @@ command asks for confirmation; without a terminal, it requires --yes.
 With --appliance, NAME is an appliance that was replaced by another one. The positions
 of its streams are deleted, together with the known detections and the references to
 chat messages and tickets that sinks keep for them. Its streams begin at their start, and
-everything that it returns is new, except that Jira and ServiceNow still find the tickets
-of the old appliance: remove the label or correlation id from them first. Events in the
+everything that it returns is new, except that ticket systems still find the tickets of
+the old appliance: remove what identifies them first (see its page on tickets). Events in the
 journal are still delivered, and dead letters are kept. The command fails if ticket
 commands for the appliance are pending. With --identity as well, only the report that a
 different appliance answers is deleted: use it if it is still the same appliance. Its

@@ -130,7 +130,9 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 		"Idempotency-Key": nil,
 		"User-Agent":      {cmp.Or(o.UserAgent, "ndrbridge")},
 	}
+	bearer := ""
 	if o.Preset != nil {
+		bearer = o.Preset.Bearer
 		for name, value := range o.Preset.Header {
 			if !validValue(value) {
 				return nil, fmt.Errorf("preset: %s: %w", name, errControl)
@@ -153,13 +155,14 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 	case user != nil && (o.Bearer != "" || o.Username != "" || o.Password != "" || o.OAuth != nil): // url may be in a file
 		return nil, errors.New("url has credentials, and others are set: remove either")
 	case o.Bearer != "":
-		header.Set("Authorization", "Bearer "+o.Bearer)
+		field, scheme, _ := strings.Cut(cmp.Or(bearer, "Authorization: Bearer "), ": ")
+		header.Set(field, scheme+o.Bearer)
 	case o.Username != "" || o.Password != "":
 		header.Set("Authorization", basic(o.Username, o.Password))
 	case user != nil:
 		header.Set("Authorization", basic(user.Username(), password))
 	}
-	if !validValue(header.Get("Authorization")) {
+	if !validValue(header.Get("Authorization")) || !validValue(o.Bearer) {
 		return nil, errors.New("the bearer token contains a line break or another control character")
 	}
 	return header, checkSize(header)

@@ -22,6 +22,9 @@ import (
 type Preset struct {
 	// Header is sent with every request; Options.Headers takes precedence.
 	Header map[string]string
+	// Bearer is what precedes Options.Bearer: the name of its header field, a colon and a blank, and
+	// a scheme if there is one. Empty: "Authorization: Bearer ".
+	Bearer string
 	// Secrets are redacted in errors, in addition to those in Header and the URL.
 	Secrets []string
 	// RequestsPerSecond is the sustained request rate that the service accepts: as it

@@ -26,7 +26,7 @@ type CheckTest struct {
 	Name     string
 	Server   http.Handler
 	Open     func(url string) (*webhook.Preset, error)
-	Password string // of the account ana; empty if the webhook has no account
+	Password string // of the account ana, or its token; empty if the webhook has no account
 	Want     findingtest.Row
 }
 
@@ -46,7 +46,9 @@ func Checks(t *testing.T, tests []CheckTest, reads ...string) {
 			preset, err := test.Open(server.URL)
 			require.NoError(t, err)
 			o := webhook.Options{URL: server.URL, Preset: preset}
-			if u, err := url.Parse(server.URL); err == nil && test.Password != "" {
+			if preset.Bearer != "" {
+				o.Bearer = test.Password
+			} else if u, err := url.Parse(server.URL); err == nil && test.Password != "" {
 				u.User = url.UserPassword("ana", test.Password)
 				o.URL = u.String()
 			}

@@ -103,6 +103,16 @@ func kinds() []kind {
       auth: {username: ndrbridge, password_file: ./servicenow.key} # a file with the account's password
       ticket: {system: servicenow, link: false}
 ` + urgent, webhook.Guide{}},
+			{"rt", "a ticket in Request Tracker for each detection", `    webhook:
+      url: https://rt.example.com
+      auth: {bearer_file: ./rt.key} # a file with an authentication token of the account
+      ticket: {system: rt, project: SOC, link: false} # the queue
+` + urgent, webhook.Guide{}},
+			{"redmine", "an issue in Redmine for each detection", `    webhook:
+      url: https://redmine.example.com
+      auth: {bearer_file: ./redmine.key} # a file with the API access key of the account
+      ticket: {system: redmine, project: soc, link: false}
+` + urgent, webhook.Guide{}},
 		})},
 	}
 }

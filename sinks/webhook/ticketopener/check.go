@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ndrbridge/internal/finding"
@@ -91,4 +92,78 @@ func (s serviceNow) checks() []webhook.CheckRequest {
 		}
 		return a.Finding("the account may read the table; whether it may insert shows with the first ticket", advice)
 	}}}
+}
+
+// checks checks that the account may create tickets in the queue.
+func (r requestTracker) checks() []webhook.CheckRequest {
+	return []webhook.CheckRequest{
+		{Step: "account", URL: r.resource("rt"), Judge: func(a webhook.Answer) finding.Finding {
+			var reply struct{ Version string }
+			f := a.Finding("the token is accepted", checkAccount)
+			if f.Result == finding.OK && (json.Unmarshal(a.Body, &reply) != nil || reply.Version == "") {
+				return finding.Finding{Result: finding.Failed, Detail: "the server is not Request Tracker", Advice: "check url"}
+			}
+			return f
+		}},
+		{Step: "queue " + r.Queue, URL: r.resource("queue", r.Queue), Judge: func(a webhook.Answer) finding.Finding {
+			const grant = "check ticket.project, and grant the account the rights SeeQueue, ShowTicket, ShowTicketComments, CreateTicket, CommentOnTicket, ModifyTicket and OwnTicket in the queue"
+			f := a.Finding("the account may create tickets", grant)
+			var reply struct {
+				Hyperlinks []struct{ Ref string } `json:"_hyperlinks"`
+			}
+			if f.Result == finding.OK && (json.Unmarshal(a.Body, &reply) != nil || !slices.Contains(reply.Hyperlinks, struct{ Ref string }{"create"})) {
+				return finding.Finding{Result: finding.Failed, Detail: "the account may not create tickets in the queue", Advice: grant}
+			}
+			return f
+		}},
+	}
+}
+
+// checks checks the account, and the project with its trackers. Redmine does not reveal whether the
+// account could create an issue.
+func (r redmine) checks() []webhook.CheckRequest {
+	project := r.site.JoinPath("projects", r.Project+".json")
+	project.RawQuery = url.Values{"include": {"trackers"}}.Encode()
+	return []webhook.CheckRequest{
+		{Step: "account", URL: r.site.JoinPath("users/current.json"), Judge: func(a webhook.Answer) finding.Finding {
+			var reply struct{ User struct{ Login string } }
+			f := a.Finding("", checkAccount+"; an administrator enables the REST API in the settings")
+			switch {
+			case f.Result != finding.OK:
+				return f
+			case json.Unmarshal(a.Body, &reply) != nil || reply.User.Login == "":
+				return finding.Finding{Result: finding.Failed, Detail: "the server is not Redmine", Advice: "check url"}
+			}
+			return finding.Finding{Result: finding.OK, Detail: "the account is " + a.Quote(reply.User.Login)}
+		}},
+		{Step: "project " + r.Project, URL: project, Judge: r.judgeProject},
+	}
+}
+
+func (r redmine) judgeProject(a webhook.Answer) finding.Finding {
+	f := a.Finding("", "check ticket.project, and that the account is a member of the project")
+	if f.Result != finding.OK {
+		return f
+	}
+	var reply struct {
+		Project struct {
+			Trackers []struct {
+				ID   int64
+				Name string
+			}
+		}
+	}
+	if err := json.Unmarshal(a.Body, &reply); err != nil {
+		return finding.Finding{Result: finding.Failed, Detail: "the project cannot be read: " + a.Quote(err.Error()), Advice: "check url"}
+	}
+	var trackers []string
+	found := r.Tracker == ""
+	for _, t := range reply.Project.Trackers {
+		found = found || strconv.FormatInt(t.ID, 10) == r.Tracker
+		trackers = append(trackers, fmt.Sprintf("%d (%s)", t.ID, t.Name))
+	}
+	if !found {
+		return finding.Finding{Result: finding.Failed, Detail: "the project has no tracker " + r.Tracker, Advice: "set ticket.type to one of " + a.Quote(strings.Join(trackers, ", "))}
+	}
+	return finding.Finding{Result: finding.OK, Detail: "its trackers are " + a.Quote(strings.Join(trackers, ", "))}
 }

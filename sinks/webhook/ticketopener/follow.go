@@ -2,8 +2,11 @@ package ticketopener
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -299,4 +302,27 @@ func (r *report) explain(err error, what, advice string) error {
 	}
 	r.conflict(what + ": " + err.Error() + advice)
 	return nil
+}
+
+// change sends a change of one ticket. What the system refuses of this ticket alone is rejected.
+func change(ctx context.Context, c *webhook.Conversation, method string, target *url.URL, content any) (webhook.Answer, error) {
+	body, err := json.Marshal(content)
+	if err != nil {
+		return webhook.Answer{}, failure.Unsendable("encode a change of a ticket: %w", err)
+	}
+	a, err := c.Do(ctx, webhook.Request{Method: method, URL: target, Body: body, Once: true})
+	if err != nil {
+		return a, err
+	}
+	return a, refusalOf(a)
+}
+
+// refusalOf returns the error of an answer about a change of one ticket. The ticket is read
+// before, so what is refused then is about the ticket, not about the account.
+func refusalOf(a webhook.Answer) error {
+	switch a.Status {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity:
+		return a.Error(failure.Rejected)
+	}
+	return a.Refusal()
 }

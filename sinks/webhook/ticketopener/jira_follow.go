@@ -128,11 +128,13 @@ func (j jira) move(ctx context.Context, c *webhook.Conversation, t Ticket, s Ste
 	if len(set) > 0 {
 		body["fields"] = set
 	}
-	return j.write(ctx, c, http.MethodPost, j.issueURL(t, "transitions"), body)
+	_, err := change(ctx, c, http.MethodPost, j.issueURL(t, "transitions"), body)
+	return err
 }
 
 func (j jira) assign(ctx context.Context, c *webhook.Conversation, t Ticket, account string) error {
-	return j.write(ctx, c, http.MethodPut, j.issueURL(t, "assignee"), map[string]string{"accountId": account})
+	_, err := change(ctx, c, http.MethodPut, j.issueURL(t, "assignee"), map[string]string{"accountId": account})
+	return err
 }
 
 func (j jira) comment(ctx context.Context, c *webhook.Conversation, t Ticket, lines string) error {
@@ -142,28 +144,6 @@ func (j jira) comment(ctx context.Context, c *webhook.Conversation, t Ticket, li
 			doc.Content = append(doc.Content, paragraph(text(line)))
 		}
 	}
-	return j.write(ctx, c, http.MethodPost, j.issueURL(t, "comment"), map[string]node{"body": doc})
-}
-
-// write changes an issue. What Jira refuses of this issue alone is rejected.
-func (j jira) write(ctx context.Context, c *webhook.Conversation, method string, target *url.URL, content any) error {
-	body, err := json.Marshal(content)
-	if err != nil {
-		return failure.Unsendable("encode a change of an issue: %w", err)
-	}
-	a, err := c.Do(ctx, webhook.Request{Method: method, URL: target, Body: body, Once: true})
-	if err != nil {
-		return err
-	}
-	return refusalOf(a)
-}
-
-// refusalOf returns the error of an answer about a change of one ticket. The ticket is read
-// before, so what is refused then is about the ticket, not about the account.
-func refusalOf(a webhook.Answer) error {
-	switch a.Status {
-	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity:
-		return a.Error(failure.Rejected)
-	}
-	return a.Refusal()
+	_, err := change(ctx, c, http.MethodPost, j.issueURL(t, "comment"), map[string]node{"body": doc})
+	return err
 }

@@ -3,7 +3,6 @@ package ticketopener
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"maps"
 	"net/http"
 	"net/url"
@@ -113,19 +112,12 @@ func (s serviceNow) comment(ctx context.Context, c *webhook.Conversation, t Tick
 
 // write sets columns of a record, and returns their values after that.
 func (s serviceNow) write(ctx context.Context, c *webhook.Conversation, t Ticket, columns map[string]string) (map[string]string, error) {
-	body, err := json.Marshal(columns)
-	if err != nil {
-		return nil, failure.Unsendable("encode a change of a record: %w", err)
-	}
 	target := s.recordURL(t)
 	target.RawQuery = url.Values{
 		"sysparm_fields": {strings.Join(slices.Sorted(maps.Keys(columns)), ",")}, "sysparm_exclude_reference_link": {"true"},
 	}.Encode()
-	a, err := c.Do(ctx, webhook.Request{Method: http.MethodPatch, URL: target, Body: body, Once: true})
+	a, err := change(ctx, c, http.MethodPatch, target, columns)
 	if err != nil {
-		return nil, err
-	}
-	if err := refusalOf(a); err != nil {
 		return nil, err
 	}
 	var reply struct{ Result map[string]string }

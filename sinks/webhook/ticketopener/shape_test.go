@@ -13,7 +13,9 @@ import (
 	"ndrbridge/test/assert"
 	"ndrbridge/test/jira"
 	"ndrbridge/test/presettest"
+	"ndrbridge/test/redmine"
 	"ndrbridge/test/require"
+	"ndrbridge/test/rt"
 	"ndrbridge/test/servicenow"
 	"ndrbridge/transform"
 )
@@ -62,6 +64,14 @@ func TestAnswers(t *testing.T) {
 		s := require.Value(ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{URL: url, Table: "incident"}))(t)
 		return s
 	}
+	rt := func(url string) ticketopener.System {
+		s := require.Value(ticketopener.NewRT(ticketopener.RTOptions{URL: url, Queue: "SOC"}))(t)
+		return s
+	}
+	redmine := func(url string) ticketopener.System {
+		s := require.Value(ticketopener.NewRedmine(ticketopener.RedmineOptions{URL: url, Project: "soc"}))(t)
+		return s
+	}
 	generic := func(url string) ticketopener.System { return newGeneric(t, url, `{}`, url+"/tickets") }
 	const ok = http.StatusOK
 	for _, c := range []struct {
@@ -91,6 +101,16 @@ func TestAnswers(t *testing.T) {
 		{"servicenow: a data policy refuses the record", servicenow, presettest.Reply{Status: ok, Body: `{"result": []}`}, presettest.Reply{Status: 403, Body: `{"error": {"detail": "Data Policy Exception"}}`}, failure.Halted, 0, "Data Policy"},
 		{"servicenow: it refuses the record", servicenow, presettest.Reply{Status: ok, Body: `{"result": []}`}, presettest.Reply{Status: 400}, failure.Rejected, 0, ""},
 		{"servicenow: it sleeps", servicenow, presettest.Reply{Status: ok, Body: "<html>Your instance is hibernating</html>"}, presettest.Reply{}, failure.Halted, 0, "hibernating"},
+		{"rt: the token is wrong", rt, presettest.Reply{Status: 401}, presettest.Reply{}, failure.Halted, 0, "check the credentials"},
+		{"rt: a search is answered by something else", rt, presettest.Reply{Status: ok, Body: `{"tickets": []}`}, presettest.Reply{}, failure.Halted, 0, "no items"},
+		{"rt: it does not understand the search", rt, presettest.Reply{Status: 400, Body: `{"message": "Unknown field: RefersTo"}`}, presettest.Reply{}, failure.Halted, 0, "Unknown field"},
+		{"rt: the queue does not exist", rt, presettest.Reply{Status: ok, Body: `{"items": []}`}, presettest.Reply{Status: 403, Body: `{"message": "No permission to create tickets in the queue 'SOC'"}`}, failure.Halted, 0, "queue 'SOC'"},
+		{"rt: it creates a ticket without an id", rt, presettest.Reply{Status: ok, Body: `{"items": []}`}, presettest.Reply{Status: 201, Body: `{}`}, failure.Transient, 0, "no ticket id"},
+		{"redmine: the key is wrong, or the REST API disabled", redmine, presettest.Reply{Status: 401}, presettest.Reply{}, failure.Halted, 0, "check the credentials"},
+		{"redmine: the project does not exist", redmine, presettest.Reply{Status: 404}, presettest.Reply{}, failure.Halted, 0, "check url"},
+		{"redmine: it does not know the filter", redmine, presettest.Reply{Status: ok, Body: `{"issues": [{"id": 1, "description": "another"}]}`}, presettest.Reply{}, failure.Halted, 0, "description"},
+		{"redmine: a field is required that is not set", redmine, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 422, Body: `{"errors": ["Team cannot be blank"]}`}, failure.Rejected, 0, "Team"},
+		{"redmine: it creates an issue without an id", redmine, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 201, Body: `{}`}, failure.Transient, 0, "no ticket id"},
 		{"generic: 404 says that there is none", generic, presettest.Reply{Status: 404}, presettest.Reply{Status: 201, Body: `{"ticket": {"number": "A-1"}}`}, "", 0, ""},
 		{"generic: no id says that there is none", generic, presettest.Reply{Status: ok, Body: `{"tickets": []}`}, presettest.Reply{Status: 201, Body: `{"ticket": {"number": 12}}`}, "", 0, ""},
 		{"generic: it opens a ticket without an id", generic, presettest.Reply{Status: 404}, presettest.Reply{Status: 201, Body: `{"ticket": {}}`}, failure.Transient, 0, "ticket.number"},
@@ -135,7 +155,33 @@ func TestChecks(t *testing.T) {
 	acceptor := jira.New(jira.Options{Email: "ana", Token: presettest.CheckKey, Project: "SEC", Now: time.Now})
 	readOnly := jira.New(jira.Options{Email: "ana", Token: presettest.CheckKey, Project: "SEC", ReadOnly: true, Now: time.Now})
 	now := servicenow.New(servicenow.Options{Username: "ana", Password: presettest.CheckKey, Now: time.Now})
+	toRT := func(queue string) func(string) (*webhook.Preset, error) {
+		return func(url string) (*webhook.Preset, error) {
+			system, err := ticketopener.NewRT(ticketopener.RTOptions{URL: url, Queue: queue})
+			return ticketopener.New(ticketopener.Options{System: system, Now: time.Now}), err
+		}
+	}
+	toRedmine := func(project, tracker string) func(string) (*webhook.Preset, error) {
+		return func(url string) (*webhook.Preset, error) {
+			system, err := ticketopener.NewRedmine(ticketopener.RedmineOptions{URL: url, Project: project, Tracker: tracker})
+			return ticketopener.New(ticketopener.Options{System: system, Now: time.Now}), err
+		}
+	}
+	tracker := rt.New(rt.Options{Token: presettest.CheckKey, Queue: "SOC", Now: time.Now})
+	readsOnly := rt.New(rt.Options{Token: presettest.CheckKey, Queue: "SOC", ReadOnly: true, Now: time.Now})
+	mine := redmine.New(redmine.Options{Key: presettest.CheckKey, Project: "soc", Now: time.Now})
+	another := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { presettest.JSON(w, http.StatusOK, `{}`) })
 	presettest.Checks(t, []presettest.CheckTest{
+		{Name: "rt, an account that may create tickets", Server: tracker, Open: toRT("SOC"), Password: presettest.CheckKey, Want: presettest.Row("queue SOC", finding.OK, "may create", "")},
+		{Name: "rt, a wrong token", Server: tracker, Open: toRT("SOC"), Password: "wrong-token", Want: presettest.Row("account", finding.Failed, "401", "check auth")},
+		{Name: "rt, another server", Server: another, Open: toRT("SOC"), Password: presettest.CheckKey, Want: presettest.Row("account", finding.Failed, "not Request Tracker", "check url")},
+		{Name: "rt, a queue that the account may not see", Server: tracker, Open: toRT("NOC"), Password: presettest.CheckKey, Want: presettest.Row("queue NOC", finding.Failed, "403", "SeeQueue")},
+		{Name: "rt, an account that only reads", Server: readsOnly, Open: toRT("SOC"), Password: presettest.CheckKey, Want: presettest.Row("queue SOC", finding.Failed, "may not create", "CreateTicket")},
+		{Name: "redmine, a member of the project", Server: mine, Open: toRedmine("soc", "3"), Password: presettest.CheckKey, Want: presettest.Row("project soc", finding.OK, "1 (Bug), 3 (Support)", "")},
+		{Name: "redmine, another server", Server: another, Open: toRedmine("soc", ""), Password: presettest.CheckKey, Want: presettest.Row("account", finding.Failed, "not Redmine", "check url")},
+		{Name: "redmine, a wrong key", Server: mine, Open: toRedmine("soc", ""), Password: "wrong-key", Want: presettest.Row("account", finding.Failed, "401", "REST API")},
+		{Name: "redmine, another project", Server: mine, Open: toRedmine("noc", ""), Password: presettest.CheckKey, Want: presettest.Row("project noc", finding.Failed, "404", "ticket.project")},
+		{Name: "redmine, a tracker that the project lacks", Server: mine, Open: toRedmine("soc", "2"), Password: presettest.CheckKey, Want: presettest.Row("project soc", finding.Failed, "no tracker 2", "1 (Bug)")},
 		{Name: "jira, an account that may open issues", Server: acceptor, Open: toJira("SEC", "Task"), Password: presettest.CheckKey, Want: presettest.Row("permission", finding.OK, "may open", "")},
 		{Name: "jira, a wrong token", Server: acceptor, Open: toJira("SEC", "Task"), Password: "wrong-token", Want: presettest.Row("account", finding.Failed, "401", "check auth")},
 		{Name: "jira, another project", Server: acceptor, Open: toJira("OPS", "Task"), Password: presettest.CheckKey, Want: presettest.Row("project OPS", finding.Failed, "404", "ticket.project")},

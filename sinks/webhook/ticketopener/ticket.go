@@ -1,5 +1,5 @@
-// Package ticketopener opens a ticket for each detection, in Jira, in ServiceNow, or in any
-// system by a template, and links the detection to it.
+// Package ticketopener opens a ticket for each detection, in Jira, ServiceNow, Request Tracker,
+// Redmine, or any system by a template, and links the detection to it.
 package ticketopener
 
 import (
@@ -78,8 +78,12 @@ type preset struct{ o Options }
 // New returns the preset that opens tickets.
 func New(o Options) *webhook.Preset {
 	p := &preset{o}
+	bearer := ""
+	if s, ok := o.System.(interface{ bearer() string }); ok {
+		bearer = s.bearer()
+	}
 	return &webhook.Preset{
-		Header: map[string]string{"Accept": "application/json"}, Secrets: o.System.secrets(), Checks: o.System.checks(),
+		Header: map[string]string{"Accept": "application/json"}, Bearer: bearer, Secrets: o.System.secrets(), Checks: o.System.checks(),
 		Compose: p.compose, Converse: p.converse, Key: webhook.DetectionKey,
 		Undivided: o.Group != nil, // two detections of a group must not open tickets at the same time
 	}

@@ -57,7 +57,7 @@ func (o *ticketSink) send(t testing.TB, events ...transform.Event) error {
 
 func (o *ticketSink) sendContext(ctx context.Context, t testing.TB, events ...transform.Event) error {
 	s, err := webhook.New(webhook.Options{
-		URL: o.url, Username: o.auth[0], Password: o.auth[1], Memory: o.memory,
+		URL: o.url, Username: o.auth[0], Password: o.auth[1], Bearer: o.token, Memory: o.memory,
 		Preset: o.preset(),
 	})
 	require.NoError(t, err)
@@ -262,11 +262,12 @@ func FuzzAnswers(f *testing.F) {
 	for _, body := range []string{
 		`{"issues": [{"key": "SEC-1"}]}`, `{"key": "SEC-1"}`, `{"result": [{"number": "INC1", "correlation_id": "ndrbridge-hq-7"}]}`,
 		`{"result": {"number": "INC1", "sys_id": "a"}}`, `{"ticket": {"number": 1}}`, `{"tickets": [{"number": "A-1"}, 2]}`, `[[]]`, `<html>`, ``,
+		`{"items": [{"id": "7"}], "id": 7}`, `{"issues": [{"id": 7, "description": "[ndrbridge-hq-7]"}]}`, `{"issue": {"id": 7}}`,
 	} {
 		f.Add(200, body)
 	}
 	event := version(f, 7, 0, "new")
-	systems := []*tool{startJira(f), startServiceNow(f), startOther(f)}
+	systems := []*tool{startJira(f), startServiceNow(f), startRT(f), startRedmine(f), startOther(f)}
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		if status < 200 || status > 599 {
 			t.Skip("not a final status of HTTP")

@@ -13,8 +13,11 @@ import (
 	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/sinks/webhook/ticketopener"
 	"ndrbridge/test/jira"
+	"ndrbridge/test/redmine"
 	"ndrbridge/test/require"
+	"ndrbridge/test/rt"
 	"ndrbridge/test/servicenow"
+	"ndrbridge/test/ticketserver"
 )
 
 // fault is what goes wrong with a request.
@@ -33,7 +36,8 @@ type tool struct {
 	name   string
 	url    string
 	system ticketopener.System
-	auth   [2]string
+	auth   [2]string // or a token, which is sent as a bearer token
+	token  string
 	opened func() []string // the ids of its tickets
 
 	// Of a tool whose tickets follow their detections: the moves that are configured, the status of
@@ -265,6 +269,77 @@ func startServiceNow(t testing.TB) *tool {
 	return o
 }
 
+// startRT starts Request Tracker.
+func startRT(t testing.TB) *tool {
+	o := &tool{
+		name: "rt", now: time.Date(2026, 3, 15, 9, 0, 0, 0, time.UTC), token: "1-31-abcdef",
+		states: map[string]stateMove{
+			"closed":   {ticketopener.Move{To: "resolved"}, "resolved"},
+			"reopened": {ticketopener.Move{To: "open"}, "open"},
+		},
+		initial: "new", working: "stalled", kept: "rejected", people: [2]string{"ana", "ben"},
+	}
+	o.serve(t, func(string) http.Handler {
+		s := rt.New(rt.Options{Token: o.token, Queue: "SOC", Now: o.clock})
+		o.onDesk(s.Desk)
+		return s
+	})
+	var err error
+	o.system, err = ticketopener.NewRT(ticketopener.RTOptions{
+		URL: o.url, Queue: "SOC", Priorities: map[string]string{"critical": "High"}, Fields: map[string]string{"AdminCc": "soc@corp.example"},
+	})
+	require.NoError(t, err)
+	return o
+}
+
+func startRedmine(t testing.TB) *tool {
+	o := &tool{
+		name: "redmine", now: time.Date(2026, 3, 15, 9, 0, 0, 0, time.UTC), token: "0123456789abcdef",
+		states: map[string]stateMove{
+			"closed":   {ticketopener.Move{To: "closed", Fields: map[string]string{"done_ratio": "100"}}, "Closed"},
+			"reopened": {ticketopener.Move{To: "2"}, "In Progress"},
+		},
+		initial: "New", working: "Feedback", kept: "Rejected", people: [2]string{"6", "7"},
+	}
+	o.serve(t, func(string) http.Handler {
+		s := redmine.New(redmine.Options{Key: o.token, Project: "soc", Now: o.clock})
+		o.onDesk(s.Desk)
+		return s
+	})
+	var err error
+	o.system, err = ticketopener.NewRedmine(ticketopener.RedmineOptions{
+		URL: o.url, Project: "soc", Tracker: "3", Priorities: map[string]string{"critical": "5"}, Fields: map[string]string{"category_id": "2"},
+	})
+	require.NoError(t, err)
+	return o
+}
+
+// onDesk lets a person see and change the tickets of a desk.
+func (o *tool) onDesk(d *ticketserver.Desk) {
+	o.opened = func() (ids []string) {
+		for _, t := range d.All() {
+			ids = append(ids, strconv.Itoa(t.ID))
+		}
+		return ids
+	}
+	find := func(id string) (ticketserver.Ticket, bool) {
+		n, _ := strconv.Atoi(id)
+		return d.Find(n)
+	}
+	o.see = func(id string) ticket {
+		t, found := find(id)
+		return ticket{Status: t.Status, Assignee: t.Assignee, Comments: len(t.Comments), Archived: t.Archived, Deleted: !found}
+	}
+	o.change = func(id string, change func(*ticket)) {
+		seen := o.see(id)
+		change(&seen)
+		n, _ := strconv.Atoi(id)
+		d.Change(n, func(t *ticketserver.Ticket) {
+			t.Status, t.Assignee, t.Archived, t.Deleted = seen.Status, seen.Assignee, seen.Archived, seen.Deleted
+		})
+	}
+}
+
 // startOther starts a ticket system of an unknown kind.
 func startOther(t testing.TB) *tool {
 	o := &tool{name: "generic", now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), auth: [2]string{"u", "p"}}
@@ -328,7 +403,7 @@ func newGeneric(t testing.TB, address, body, lookup string) ticketopener.System 
 
 // eachTool runs a test with each of the tools.
 func eachTool(t *testing.T, test func(t *testing.T, o *tool)) {
-	for _, start := range []func(testing.TB) *tool{startJira, startServiceNow, startOther} {
+	for _, start := range []func(testing.TB) *tool{startJira, startServiceNow, startRT, startRedmine, startOther} {
 		o := start(t)
 		t.Run(o.name, func(t *testing.T) { test(t, o) })
 	}
@@ -336,7 +411,7 @@ func eachTool(t *testing.T, test func(t *testing.T, o *tool)) {
 
 // eachFollower runs a test with each of the tools whose tickets follow their detections.
 func eachFollower(t *testing.T, test func(t *testing.T, o *tool)) {
-	for _, start := range []func(testing.TB) *tool{startJira, startServiceNow} {
+	for _, start := range []func(testing.TB) *tool{startJira, startServiceNow, startRT, startRedmine} {
 		o := start(t)
 		t.Run(o.name, func(t *testing.T) { test(t, o) })
 	}

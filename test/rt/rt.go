@@ -1,0 +1,242 @@
+// Package rt implements a stand-in for Request Tracker 5 for tests: the part of its interface REST 2
+// needed to create, find and change tickets of one queue, with the answers of the original.
+package rt
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ndrbridge/test/ticketserver"
+)
+
+// Options configures a Server.
+type Options struct {
+	Token string // of the only account
+	Queue string
+	// ReadOnly means that the account may not create tickets.
+	ReadOnly bool
+	Now      func() time.Time
+}
+
+// Server is a server of Request Tracker. It is an http.Handler and safe for concurrent use.
+type Server struct {
+	*ticketserver.Desk
+	o   Options
+	mux *http.ServeMux
+}
+
+// Users are the users that may own a ticket.
+var Users = []string{"ana", "ben"}
+
+// statuses are those of the lifecycle default, the inactive ones last.
+var statuses = []string{"new", "open", "stalled", "resolved", "rejected", "deleted"}
+
+func inactive(status string) bool { return slices.Index(statuses, status) >= 3 }
+
+// New returns a server without tickets.
+func New(o Options) *Server {
+	s := &Server{Desk: &ticketserver.Desk{Initial: "new", Now: o.Now}, o: o, mux: http.NewServeMux()}
+	s.mux.HandleFunc("GET /REST/2.0/rt", func(w http.ResponseWriter, _ *http.Request) {
+		ticketserver.Answer(w, http.StatusOK, map[string]string{"Version": "5.0.3"})
+	})
+	s.mux.HandleFunc("GET /REST/2.0/queue/{name}", s.queue)
+	s.mux.HandleFunc("POST /REST/2.0/ticket", s.create)
+	s.mux.HandleFunc("GET /REST/2.0/tickets", s.search)
+	s.mux.HandleFunc("GET /REST/2.0/ticket/{id}", s.show)
+	s.mux.HandleFunc("PUT /REST/2.0/ticket/{id}", s.update)
+	s.mux.HandleFunc("GET /REST/2.0/ticket/{id}/history", s.history)
+	s.mux.HandleFunc("POST /REST/2.0/ticket/{id}/comment", s.comment)
+	return s
+}
+
+// ServeHTTP implements http.Handler. It serves only the account of the token.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") != "token "+s.o.Token {
+		refuse(w, http.StatusUnauthorized, "Unauthorized")
+		return
+	}
+	if r.Method != http.MethodGet && !ticketserver.IsJSON(r) {
+		refuse(w, http.StatusUnsupportedMediaType, "Unsupported Media Type")
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+func refuse(w http.ResponseWriter, status int, message string) {
+	ticketserver.Answer(w, status, map[string]string{"message": message})
+}
+
+func (s *Server) queue(w http.ResponseWriter, r *http.Request) {
+	if r.PathValue("name") != s.o.Queue {
+		refuse(w, http.StatusForbidden, "Forbidden")
+		return
+	}
+	links := []map[string]string{{"ref": "self"}, {"ref": "history"}}
+	if !s.o.ReadOnly {
+		links = append(links, map[string]string{"ref": "create", "type": "ticket"})
+	}
+	ticketserver.Answer(w, http.StatusOK, map[string]any{"Name": s.o.Queue, "_hyperlinks": links})
+}
+
+// decode reads the body of a request, and refuses one with other fields, which the original ignores.
+func decode(w http.ResponseWriter, r *http.Request, into any) bool {
+	d := ticketserver.Decoder(w, r)
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		refuse(w, http.StatusBadRequest, "JSON parse error: "+err.Error())
+		return false
+	}
+	return true
+}
+
+func (s *Server) create(w http.ResponseWriter, r *http.Request) {
+	var t struct{ Queue, Subject, Content, ContentType, RefersTo, Priority, AdminCc string }
+	switch {
+	case !decode(w, r, &t):
+	case t.Queue == "":
+		refuse(w, http.StatusBadRequest, "Could not create ticket. Queue not set")
+	case t.Queue != s.o.Queue || s.o.ReadOnly:
+		refuse(w, http.StatusForbidden, fmt.Sprintf("No permission to create tickets in the queue '%s'", t.Queue))
+	case len([]rune(t.Subject)) > 200:
+		refuse(w, http.StatusBadRequest, "the subject is cut off")
+	default:
+		made := s.Open(ticketserver.Ticket{Subject: t.Subject, Text: t.Content, Reference: t.RefersTo})
+		ticketserver.Answer(w, http.StatusCreated, map[string]string{"id": strconv.Itoa(made.ID), "type": "ticket"})
+	}
+}
+
+// The two queries that the stand-in understands.
+var (
+	byReference = regexp.MustCompile(`^RefersTo = '([^']+)'$`)
+	ifInactive  = regexp.MustCompile(`^id = (\d+) AND Status = '__Inactive__'$`)
+)
+
+func (s *Server) search(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	query := q.Get("query")
+	var matches func(ticketserver.Ticket) bool
+	if m := byReference.FindStringSubmatch(query); m != nil {
+		matches = func(t ticketserver.Ticket) bool { return t.Reference == m[1] }
+	} else if m := ifInactive.FindStringSubmatch(query); m != nil {
+		matches = func(t ticketserver.Ticket) bool { return strconv.Itoa(t.ID) == m[1] && inactive(t.Status) }
+	} else {
+		refuse(w, http.StatusBadRequest, "Unknown field: "+query)
+		return
+	}
+	items := []map[string]string{}
+	for _, t := range s.All() {
+		if matches(t) {
+			items = append(items, map[string]string{"id": strconv.Itoa(t.ID), "type": "ticket"})
+		}
+	}
+	if n, err := strconv.Atoi(q.Get("per_page")); err == nil {
+		items = items[:min(n, len(items))]
+	}
+	ticketserver.Answer(w, http.StatusOK, map[string]any{"items": items, "count": len(items), "page": 1})
+}
+
+// ticket returns the ticket of a request, or answers 404.
+func (s *Server) ticket(w http.ResponseWriter, r *http.Request) (ticketserver.Ticket, bool) {
+	id, _ := strconv.Atoi(r.PathValue("id"))
+	t, ok := s.Find(id)
+	if !ok {
+		refuse(w, http.StatusNotFound, "Not Found")
+	}
+	return t, ok
+}
+
+func (s *Server) show(w http.ResponseWriter, r *http.Request) {
+	if t, ok := s.ticket(w, r); ok {
+		owner := t.Assignee
+		if owner == "" {
+			owner = "Nobody"
+		}
+		ticketserver.Answer(w, http.StatusOK, map[string]any{
+			"id": t.ID, "Status": t.Status, "Subject": t.Subject, "Owner": map[string]string{"type": "user", "id": owner},
+		})
+	}
+}
+
+// update changes a ticket. The answer is 200 with a message for each change, also if it is refused.
+func (s *Server) update(w http.ResponseWriter, r *http.Request) {
+	t, ok := s.ticket(w, r)
+	var fields struct{ Status, Owner, Subject string }
+	if !ok || !decode(w, r, &fields) {
+		return
+	}
+	var messages []string
+	say := func(format string, args ...any) {
+		messages = append(messages, fmt.Sprintf("Ticket %d: ", t.ID)+fmt.Sprintf(format, args...))
+	}
+	switch status := fields.Status; {
+	case status == "" || status == t.Status:
+	case t.Archived:
+		say("Permission Denied")
+	case !slices.Contains(statuses, strings.ToLower(status)):
+		say("Status '%s' isn't a valid status for this ticket.", status)
+	default:
+		s.Change(t.ID, func(t *ticketserver.Ticket) { t.Status = strings.ToLower(status) })
+		say("Status changed from '%s' to '%s'", t.Status, strings.ToLower(status))
+	}
+	switch {
+	case fields.Owner == "" || fields.Owner == t.Assignee:
+	case t.Archived:
+		say("Permission Denied")
+	case !slices.Contains(Users, fields.Owner):
+		say("That user does not exist")
+	default:
+		s.Change(t.ID, func(t *ticketserver.Ticket) { t.Assignee = fields.Owner })
+		say("Owner changed to %s", fields.Owner)
+	}
+	ticketserver.Answer(w, http.StatusOK, messages)
+}
+
+// history answers with the newest transactions.
+func (s *Server) history(w http.ResponseWriter, r *http.Request) {
+	t, ok := s.ticket(w, r)
+	if !ok {
+		return
+	}
+	q := r.URL.Query()
+	if q.Get("order") != "DESC" || q.Get("fields") != "Type,Data,Created" {
+		refuse(w, http.StatusBadRequest, "the stand-in shows the newest transactions with three fields")
+		return
+	}
+	type item struct{ Type, Data, Created string }
+	items := []item{{"Create", "", t.Created.UTC().Format(time.RFC3339)}}
+	for _, at := range t.Moves {
+		items = append(items, item{"Status", "", at.UTC().Format(time.RFC3339)})
+	}
+	for _, c := range t.Comments {
+		items = append(items, item{"Comment", c.Subject + "\n", c.At.UTC().Format(time.RFC3339)})
+	}
+	slices.SortStableFunc(items, func(a, b item) int { return strings.Compare(b.Created, a.Created) })
+	most, err := strconv.Atoi(q.Get("per_page"))
+	if err != nil || most > 100 {
+		most = 20
+	}
+	ticketserver.Answer(w, http.StatusOK, map[string]any{"items": items[:min(most, len(items))]})
+}
+
+func (s *Server) comment(w http.ResponseWriter, r *http.Request) {
+	t, ok := s.ticket(w, r)
+	var message struct{ Subject, Content, ContentType string }
+	switch {
+	case !ok || !decode(w, r, &message):
+	case message.ContentType == "":
+		refuse(w, http.StatusBadRequest, "ContentType is a required field for application/json")
+	case t.Archived:
+		refuse(w, http.StatusBadRequest, "Permission Denied")
+	default:
+		s.Comment(t.ID, message.Subject, message.Content)
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode([]string{"Comments added"})
+	}
+}
