@@ -20,7 +20,7 @@ import (
 // of connections with a fault (FAULTS), and the seed (SEED).
 func TestKillsLoseNothing(t *testing.T) {
 	t.Parallel()
-	kills, faults := setting(t, "KILLS", 40), setting(t, "FAULTS", 30)
+	kills, faults := setting(t, "KILLS", 30), setting(t, "FAULTS", 30)
 	seed := uint64(setting(t, "SEED", int(time.Now().UnixNano()&0xffffff)))
 	t.Logf("KILLS=%d FAULTS=%d SEED=%d", kills, faults, seed)
 	s := newScene(t, buildBridge(t), seed, t.TempDir(), true)
