@@ -205,9 +205,20 @@ func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]b
 // Remembered returns the entries of a source whose keys come after a key, in the order of keys,
 // at most limit of them; "" comes before all keys. The caller owns the result.
 func (s *Store) Remembered(ctx context.Context, source Source, after string, limit int) ([]Entry, error) {
-	var entries []Entry
-	err := s.view(ctx, func(tx *bolt.Tx) error {
-		for key, value := range walk(inside(tx, knownBucket, []byte(source.String())), behind(after)) {
+	entries, err := s.remembered(ctx, []byte(source.String()), after, limit)
+	return entries, wrapf(err, "remembered entries of %s", source)
+}
+
+// RememberedBySink is Remembered for a sink.
+func (s *Store) RememberedBySink(ctx context.Context, sink, after string, limit int) ([]Entry, error) {
+	entries, err := s.remembered(ctx, memoryName(sink), after, limit)
+	return entries, wrapf(err, "remembered entries of %s", sink)
+}
+
+// remembered returns the entries under a name.
+func (s *Store) remembered(ctx context.Context, name []byte, after string, limit int) (entries []Entry, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		for key, value := range walk(inside(tx, knownBucket, name), behind(after)) {
 			if len(entries) == limit {
 				break
 			}
@@ -217,7 +228,7 @@ func (s *Store) Remembered(ctx context.Context, source Source, after string, lim
 		}
 		return nil
 	})
-	return entries, wrapf(err, "remembered entries of %s", source)
+	return entries, err
 }
 
 // sourceKeyPrefix is the prefix of the events' attribute source.

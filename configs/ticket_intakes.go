@@ -3,6 +3,7 @@ package configs
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"ndrbridge/internal/commands/webhookintake"
 )
@@ -13,9 +14,42 @@ import (
 type Tickets struct {
 	// Enabled lets the bridge write to appliances. If false, no ticket command is accepted.
 	Enabled  bool           `yaml:"enabled"`
+	Notes    TicketNotes    `yaml:"notes"`
 	NATS     NATSIntake     `yaml:"nats"`
 	Kafka    KafkaIntake    `yaml:"kafka"`
 	Webhooks WebhookIntakes `yaml:"webhooks"`
+}
+
+// TicketNotes configures what becomes a note of the detections of tickets.
+//
+//	tickets: {enabled: true, notes: {out: true}}
+type TicketNotes struct {
+	// Out adds the comments on tickets that follow ([TicketOpener.Follow]) in Jira and ServiceNow to
+	// the notes of their detections. It implies [Notes.Out] at every appliance.
+	Out bool `yaml:"out"`
+	// Interval is the wait between two rounds over the tickets. A round takes a hundredth of it for
+	// each ticket.
+	Interval Duration `yaml:"interval" default:"1m" above:"0"`
+}
+
+func (n *TicketNotes) check(c checks, path string) {
+	switch {
+	case n.Out && !c.config.Tickets.Enabled:
+		c.wrong(path+".out", "is true, but tickets.enabled is false, so nothing can be written to appliances; set tickets.enabled to true")
+	case n.Out && !slices.ContainsFunc(c.config.Sinks, Sink.HasComments):
+		c.wrong(path+".out", "is true, but no sink has webhook.ticket.follow with jira or servicenow, so no comment is read; add it to the sink that opens tickets")
+	}
+}
+
+// HasComments reports whether the comments on the sink's tickets can be read.
+func (s Sink) HasComments() bool {
+	return s.Webhook != nil && s.Webhook.Ticket != nil && s.Webhook.Ticket.Follow != nil &&
+		slices.Contains([]string{systemJira, systemServiceNow}, s.Webhook.Ticket.System)
+}
+
+// WritesNotes reports whether the bridge writes notes at an appliance.
+func (c *Config) WritesNotes(a Appliance) bool {
+	return c.Tickets.Enabled && (a.Notes.Out || c.Tickets.Notes.Out)
 }
 
 // NATSIntake configures a JetStream stream from which ticket commands are received as

@@ -55,6 +55,10 @@ type Options struct {
 	// Prepare returns the event as it is sent; nil: events are sent unchanged. An
 	// event for which it fails is dead-lettered. It must be safe for concurrent use.
 	Prepare func(transform.Event) (transform.Event, error)
+	// Poll reads from the target between two Sends, and returns how long to wait before the next
+	// call. It is not called while the sink is paused or deliveries fail. After an error, which is
+	// logged, it is called again when RetryMax has passed. Nil: nothing is read.
+	Poll func(ctx context.Context, s Sink) (wait time.Duration, err error)
 
 	Log     *slog.Logger
 	Metrics *Metrics
@@ -146,6 +150,9 @@ func (r *Runner) Run(ctx, late context.Context) {
 	var running sync.WaitGroup
 	for _, w := range r.workers {
 		running.Go(func() { w.run(ctx, late) })
+	}
+	if r.o.Poll != nil {
+		running.Go(func() { r.poll(ctx) })
 	}
 	running.Wait()
 }
@@ -303,6 +310,52 @@ func (r *Runner) SendTest(ctx context.Context, e transform.Event) (err error) {
 		return err
 	}
 	return r.sendWithLease(ctx, []transform.Event{e})
+}
+
+// poll calls Options.Poll until ctx is done.
+func (r *Runner) poll(ctx context.Context) {
+	for failed := false; ; {
+		wait, err := r.pollOnce(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			wait = r.o.RetryMax
+			if !failed && !hadNoLease(err) {
+				r.o.Log.Warn("cannot read from the target; it is tried again", "error", err)
+			}
+		}
+		failed = err != nil
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// pollOnce calls Options.Poll if the sink is running.
+func (r *Runner) pollOnce(ctx context.Context) (wait time.Duration, err error) {
+	select {
+	case r.sendSlot <- struct{}{}:
+		defer func() { <-r.sendSlot }()
+	case <-ctx.Done():
+		return 0, nil
+	}
+	if r.Status().State != StateRunning {
+		return r.o.RetryMax, nil
+	}
+	if err := r.open(); err != nil {
+		return 0, err
+	}
+	err = r.o.Lease.Do(ctx, func(ctx context.Context) error {
+		wait, err = r.o.Poll(ctx, r.sink)
+		return err
+	})
+	if class, _ := failure.ClassOf(err); err != nil && class == failure.Halted { // the secrets may have been corrected
+		r.closeSink()
+	}
+	return wait, err
 }
 
 // sendWithLease sends events while the lease lasts.

@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +19,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/internal/admin"
+	"ndrbridge/internal/notes"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/jira"
@@ -33,6 +36,9 @@ type ticketTool struct {
 	opened  func() []string
 	// finish closes a ticket as a person or as an account.
 	finish func(ctx context.Context, id, who string) error
+	// say comments on a ticket as a person, and said counts the comments that there are.
+	say  func(id, author, text string)
+	said func(id string) int
 	// before, if set, is called after a ticket was created and before the response.
 	before atomic.Pointer[func()]
 	// bridge is the URL that the tool sends its webhooks to.
@@ -83,6 +89,11 @@ func startJira(t *testing.T) *ticketTool {
 			return keys
 		}
 		o.finish = func(ctx context.Context, key, who string) error { return site.Move(ctx, key, "Done", "Won't Do", who) }
+		o.say = func(key, author, text string) { site.Comment(key, text, author) }
+		o.said = func(key string) int {
+			all := site.Issues()
+			return len(all[slices.IndexFunc(all, func(i jira.Issue) bool { return i.Key == key })].Comments)
+		}
 		return site
 	})
 	o.sink = fmt.Sprintf(`url: %q, auth: {username: bridge@corp.example, password: token-1}, ticket: {system: jira, project: SEC, search_delay: 500ms}`, at)
@@ -106,6 +117,8 @@ func startServiceNow(t *testing.T) *ticketTool {
 		o.finish = func(ctx context.Context, number, who string) error {
 			return instance.Close(ctx, number, "No resolution provided", who)
 		}
+		o.say = func(number, author, text string) { instance.Comment(number, "work_notes", text, author) }
+		o.said = instance.Notes
 		return instance
 	})
 	o.sink = fmt.Sprintf(`url: %q, auth: {username: %s, password: a-password}, ticket: {system: servicenow, search_delay: 500ms, fields: {assignment_group: SOC}}`, at, ownAccount)
@@ -191,6 +204,62 @@ func TestATicketComesFullCircle(t *testing.T) {
 			t.Errorf("closed with %q", got.Resolution)
 		}
 	})
+}
+
+// A comment on a ticket arrives in the detection's note, once, over restarts. Nothing of that comes
+// back into the ticket, and nothing of what the note says comes back from there.
+func TestCommentsArriveInTheNote(t *testing.T) {
+	eachTicketTool(t, func(t *testing.T, o *ticketTool) {
+		a, address := withoutTicket(t)
+		sink := strings.Replace(o.ticketSink(), "search_delay: 500ms", "search_delay: 500ms, follow: {comment: [noted, status]}", 1)
+		yaml := strings.Replace(configuration(t, address, sink), "rate_limit: 1000", "rate_limit: 1000\n    notes: {in: true, interval: 20ms}", 1) +
+			strings.Replace(o.tickets(), "enabled: true", "enabled: true, notes: {out: true, interval: 100ms}", 1)
+		url := fmt.Sprintf("%s/api/v1/detections/%d/notes", address, a.Latest()[0].ID)
+		note := func() (analysts, entries string) {
+			text := callAppliance(t, http.MethodGet, url, "")
+			analysts, all := notes.Split(text)
+			for _, e := range all {
+				entries += e.Author + ": " + e.Text + "\n"
+			}
+			return analysts, entries
+		}
+		id, want, comments := "", "", 0
+		for n := range 3 {
+			r := run(t, yaml)
+			if n == 0 {
+				await(t, "the link", func() bool { return a.Latest()[0].TicketID != "" })
+				id = o.opened()[0]
+			}
+			o.say(id, "ana", fmt.Sprint("comment ", n))
+			want += fmt.Sprintf("ana (%s): comment %d\n", id, n)
+			await(t, "the comment in the note", func() bool { _, entries := note(); return entries == want })
+			// What follows is read after what came before.
+			analysts := fmt.Sprint("text ", n)
+			_, section, _ := strings.Cut(callAppliance(t, http.MethodGet, url, ""), "---")
+			callAppliance(t, http.MethodPut, url, analysts+"\n\n---"+section)
+			comments += 2
+			await(t, "the note in the ticket", func() bool { return o.said(id) == comments })
+			r.stop()
+			got, entries := note()
+			assert.Equal(t, got, analysts, "the text of analysts")
+			assert.Equal(t, entries, want, "what came from the ticket")
+			assert.Equal(t, o.said(id), comments, "comments")
+		}
+	})
+}
+
+// callAppliance reads or writes a note as an analyst, and returns its text.
+func callAppliance(t *testing.T, method, url, text string) string {
+	t.Helper()
+	body := require.Value(json.Marshal(map[string]string{"note": text}))(t)
+	r := require.Value(http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body)))(t)
+	r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
+	r.Header.Set("Content-Type", "application/json")
+	answer := require.Value(http.DefaultClient.Do(r))(t)
+	defer answer.Body.Close()
+	var n struct{ Note string }
+	_ = json.NewDecoder(answer.Body).Decode(&n) // there may be none
+	return n.Note
 }
 
 func TestACrashOpensNoSecondTicket(t *testing.T) {

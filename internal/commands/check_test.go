@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ndrbridge/internal/commands"
 	"ndrbridge/test/assert"
@@ -86,6 +87,10 @@ func TestCommandsAreChecked(t *testing.T) {
 		{name: "a note is text", command: note(func(c *commands.Command) { c.Note = "a\xff" }), field: "note"},
 		{name: "a note is of someone", command: note(func(c *commands.Command) { c.By = "" }), field: "by"},
 		{name: "a note is about a detection", command: note(func(c *commands.Command) { c.DetectionID = 0 }), field: "detection_id"},
+		{name: "a note has a time and a key", command: note(func(c *commands.Command) { c.Time, c.Key = time.Unix(1, 0), "SEC-1/7" })},
+		{name: "the key of a note is not too long", command: note(func(c *commands.Command) { c.Key = strings.Repeat("x", 129) }), field: "key"},
+		{name: "the key of a note is one line", command: note(func(c *commands.Command) { c.Key = "a\nb" }), field: "key"},
+		{name: "a ticket has no key", command: commands.Command{TicketID: "SEC-1", Status: "new", Key: "a"}, field: "-"},
 		{name: "a note has no ticket", command: note(func(c *commands.Command) { c.TicketID = "SEC-1" }), field: "-"},
 		{name: "a note hides nothing", command: note(func(c *commands.Command) { c.Hide = hide(nil).Hide }), field: "-"},
 		{name: "an assignee is text", command: commands.Command{TicketID: "SEC-1", Assignee: pointer("a\xff")}, field: "assignee"},

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -58,6 +59,11 @@ type Command struct {
 	End    bool   `json:"end,omitempty"` // the rule no longer hides anything
 
 	Note string `json:"note,omitempty"` // is added
+	// Time is when Note was written; zero: when the command was accepted.
+	Time time.Time `json:"time,omitzero"`
+	// Key identifies Note among the additions to the detection's note: one whose key the note has is
+	// not added. Empty: the command's own.
+	Key string `json:"key,omitempty"`
 
 	// By is the person who asks for the change. A ticket's is only reported.
 	By string `json:"by,omitempty"`
@@ -127,11 +133,14 @@ func (c Command) Check() error {
 	if err := checkText("by", c.By); err != nil {
 		return err
 	}
-	switch c.Kind() {
-	case KindRule:
-		return c.checkRule()
-	case KindNote:
+	if c.Kind() == KindNote {
 		return c.checkNote()
+	}
+	if c.Key != "" || !c.Time.IsZero() {
+		return &FieldError{Problem: "key and time are those of a note: leave them out"}
+	}
+	if c.Kind() == KindRule {
+		return c.checkRule()
 	}
 	if c.TicketID == "" {
 		return &FieldError{Field: "ticket_id", Problem: "is missing"}
@@ -243,6 +252,9 @@ func jsonType(t reflect.Type) string {
 	case reflect.Int64:
 		return "a whole number"
 	case reflect.Struct:
+		if t == reflect.TypeFor[time.Time]() {
+			return "a time, such as 2026-03-14T09:26:53Z"
+		}
 		return "an object"
 	case reflect.Slice:
 		return "a list"

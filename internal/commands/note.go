@@ -16,7 +16,7 @@ import (
 // checkNote is Check for a command on a note.
 func (c Command) checkNote() error {
 	others := c
-	others.Appliance, others.By, others.DetectionID, others.Note = "", "", 0, ""
+	others.Appliance, others.By, others.DetectionID, others.Note, others.Time, others.Key = "", "", 0, "", time.Time{}, ""
 	switch {
 	case others != Command{}:
 		return &FieldError{Problem: "the command is about a note and about a ticket or a rule: send two commands"}
@@ -28,16 +28,23 @@ func (c Command) checkNote() error {
 		return &FieldError{Field: "note", Problem: fmt.Sprintf("is longer than %d bytes", notes.MaxText)}
 	case !utf8.ValidString(c.Note) || strings.TrimSpace(c.Note) == "":
 		return &FieldError{Field: "note", Problem: "is empty or not valid UTF-8"}
+	case len(c.Key) > notes.MaxKey:
+		return &FieldError{Field: "key", Problem: fmt.Sprintf("is longer than %d bytes", notes.MaxKey)}
 	}
-	return nil
+	return checkText("key", c.Key)
 }
 
 // writeNote carries out a command on a note. The key of the entry identifies the command even if the
 // state is lost and ids begin again.
 func (w *Writer) writeNote(late context.Context, c checkpoint.Command, command Command) error {
-	err := notes.Write(late, leasedNotes{w}, command.DetectionID, notes.Entry{
-		Key: fmt.Sprintf("%d-%d", c.ID, c.Accepted.UnixMilli()), Time: c.Accepted, Author: command.By, Text: command.Note,
-	})
+	e := notes.Entry{Key: command.Key, Time: command.Time, Author: command.By, Text: command.Note}
+	if e.Key == "" {
+		e.Key = fmt.Sprintf("%d-%d", c.ID, c.Accepted.UnixMilli())
+	}
+	if e.Time.IsZero() {
+		e.Time = c.Accepted
+	}
+	err := notes.Write(late, leasedNotes{w}, command.DetectionID, e)
 	if err != nil {
 		return fmt.Errorf("add to the note of detection %d: %w", command.DetectionID, err)
 	}

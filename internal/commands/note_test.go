@@ -217,6 +217,25 @@ func TestANoteIsAddedToOnce(t *testing.T) {
 	}
 }
 
+// A key makes a text unique, even if the state was lost and the command is accepted again.
+func TestANoteGetsOneTextWithAKey(t *testing.T) {
+	a, url := withNote(t, "of an analyst", nil)
+	at := time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
+	for range 2 {
+		store := newStore(t)
+		accept(t, store, note(func(of *commands.Command) { of.DetectionID, of.Key, of.Time = noted, "SEC-1/7", at }))
+		w := newWriterOf(t, commands.KindNote, store, url, nil)
+		w.Step(t.Context())
+		w.Step(t.Context())
+		require.Equal(t, states(t, store), "applied")
+	}
+	var n struct{ Note string }
+	require.NoError(t, json.Unmarshal(callNote(a, http.MethodGet, "").Body.Bytes(), &n))
+	_, entries := notes.Split(n.Note)
+	require.Equal(t, len(entries), 1, n.Note)
+	assert.True(t, entries[0].Key == "SEC-1/7" && entries[0].Time.Equal(at), entries[0])
+}
+
 func TestNoNoteIsWrittenWithoutALease(t *testing.T) {
 	a, url := withNote(t, "of an analyst", nil)
 	store := newStore(t)

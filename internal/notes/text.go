@@ -25,7 +25,7 @@ import (
 
 // Entry is what the bridge has added to a note.
 type Entry struct {
-	// Key identifies the entry in its note. It has at most 128 bytes.
+	// Key identifies the entry in its note. It has at most MaxKey bytes.
 	Key string
 	// Time is kept in whole seconds.
 	Time time.Time
@@ -36,10 +36,13 @@ type Entry struct {
 	Text string
 }
 
-// MaxText limits the text of an entry, in bytes.
-const MaxText = 4 << 10
+// Limits of an entry, in bytes.
+const (
+	MaxText = 4 << 10
+	MaxKey  = 128
 
-const maxAuthor = 256
+	maxAuthor = 256
+)
 
 // The limits of a section. The oldest entries give way to a new one.
 const (
@@ -192,19 +195,19 @@ func (e Entry) clean() Entry {
 		}
 		return r
 	}, e.Author)), " ")
-	e.Author = strings.TrimSpace(shorten(e.Author, maxAuthor))
+	e.Author = strings.TrimSpace(Shorten(e.Author, maxAuthor))
 	e.Text = strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && unicode.IsControl(r) {
 			return -1
 		}
 		return r
 	}, strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(e.Text))
-	e.Text = shorten(e.Text, MaxText)
+	e.Text = Shorten(e.Text, MaxText)
 	return e
 }
 
-// shorten cuts a text of valid UTF-8 to at most a number of bytes.
-func shorten(text string, most int) string {
+// Shorten cuts a text of valid UTF-8 to at most a number of bytes.
+func Shorten(text string, most int) string {
 	const ellipsis = "…"
 	if len(text) <= most {
 		return text

@@ -52,7 +52,7 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 		Reached: next.system.reached, Log: log,
 	})
 	if config.Tickets.Enabled && p.store != nil { // it is nil in a check, which reads no state
-		if err := p.buildWriters(ctx, next, previous, log); err != nil {
+		if err := p.buildWriters(ctx, config, next, previous, log); err != nil {
 			return nil, err
 		}
 	}
@@ -108,13 +108,13 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 
 // buildWriters sets next's writers of commands. They take over the own writes of previous, which
 // may continue to write until next starts.
-func (p *Pipeline) buildWriters(ctx context.Context, next, previous *appliancePart, log *slog.Logger) (err error) {
+func (p *Pipeline) buildWriters(ctx context.Context, config *configs.Config, next, previous *appliancePart, log *slog.Logger) (err error) {
 	if previous != nil && previous.ownWrites != nil {
 		next.ownWrites = previous.ownWrites
 	} else if next.ownWrites, err = commands.LoadOwnWrites(ctx, p.store, next.config.Name); err != nil {
 		return err
 	}
-	for _, kind := range kindsOf(next.config) {
+	for _, kind := range kindsOf(config, next.config) {
 		next.writers = append(next.writers, commands.NewWriter(next.client, p.store, next.ownWrites, commands.WriterOptions{
 			Appliance:    next.config.Name,
 			Kind:         kind,
@@ -133,12 +133,12 @@ func (p *Pipeline) buildWriters(ctx context.Context, next, previous *appliancePa
 var kinds = []commands.Kind{commands.KindTicket, commands.KindRule, commands.KindNote}
 
 // kindsOf returns the kinds of commands that are written to an appliance if tickets are enabled.
-func kindsOf(a configs.Appliance) []commands.Kind {
+func kindsOf(config *configs.Config, a configs.Appliance) []commands.Kind {
 	of := []commands.Kind{commands.KindTicket}
 	if a.Rules.Write {
 		of = append(of, commands.KindRule)
 	}
-	if a.Notes.Out {
+	if config.WritesNotes(a) {
 		of = append(of, commands.KindNote)
 	}
 	return of

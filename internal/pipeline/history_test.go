@@ -66,7 +66,7 @@ sinks: `+sinks), nil)
 	}
 	var failed []error
 	for _, sink := range s.config.Sinks {
-		add(&all.sinks, &failed, now.sinks, "sink "+sink.Name, nil, sink, func(*sinkPart) (*sinkPart, error) { return s.newSink(sink) })
+		add(&all.sinks, &failed, now.sinks, "sink "+sink.Name, nil, sink, func(*sinkPart) (*sinkPart, error) { return s.newSink(sink, configs.TicketNotes{}) })
 	}
 	require.NoError(t, errors.Join(failed...))
 	for _, p := range all.sinks {

@@ -47,13 +47,13 @@ func (p *Pipeline) build(ctx context.Context, config *configs.Config, current *r
 		if a.TLS.CAFile != "" {
 			files = append(files, a.TLS.CAFile) // the others are read again on each use
 		}
-		add(&next.appliances, &failed, current.appliances, "appliance "+a.Name, files, []any{a, config.Tickets.Enabled}, func(previous *appliancePart) (*appliancePart, error) {
+		add(&next.appliances, &failed, current.appliances, "appliance "+a.Name, files, []any{a, config.Tickets.Enabled, config.WritesNotes(a)}, func(previous *appliancePart) (*appliancePart, error) {
 			return p.newAppliance(ctx, a, config, previous)
 		})
 	}
 	for _, s := range config.Sinks {
-		add(&next.sinks, &failed, current.sinks, "sink "+s.Name, configs.FilesIn(s), s, func(*sinkPart) (*sinkPart, error) {
-			return p.newSink(s)
+		add(&next.sinks, &failed, current.sinks, "sink "+s.Name, configs.FilesIn(s), []any{s, config.Tickets.Notes}, func(*sinkPart) (*sinkPart, error) {
+			return p.newSink(s, config.Tickets.Notes)
 		})
 	}
 	if n := config.Tickets.NATS; config.Tickets.Enabled && n.URL.Value() != "" {

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -8,6 +9,8 @@ import (
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/internal/poison"
 	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/ticketopener"
 )
 
 // sinkPart is a sink with its runner.
@@ -19,10 +22,18 @@ type sinkPart struct {
 }
 
 // newSink returns the part of a sink. It has no runner until attach is called.
-func (p *Pipeline) newSink(s configs.Sink) (*sinkPart, error) {
+func (p *Pipeline) newSink(s configs.Sink, n configs.TicketNotes) (*sinkPart, error) {
+	var notes *ticketopener.Notes
+	var poll func(context.Context, sinks.Sink) (time.Duration, error)
+	if n.Out && s.HasComments() {
+		notes = &ticketopener.Notes{Add: p.noteFor(s.Name), Every: time.Duration(n.Interval)}
+		poll = func(ctx context.Context, opened sinks.Sink) (time.Duration, error) {
+			return opened.(*webhook.Sink).Poll(ctx)
+		}
+	}
 	open := func() (sinks.Sink, error) {
 		return endpoint.OpenSink(s, endpoint.SinkOptions{
-			Version: p.options.Version, Memories: p.store, Link: p.linkFor(s.Name), Stdout: p.options.Stdout, Log: p.options.Log.With("sink", s.Name),
+			Version: p.options.Version, Memories: p.store, Link: p.linkFor(s.Name), Notes: notes, Stdout: p.options.Stdout, Log: p.options.Log.With("sink", s.Name),
 			Lease: p.lease(),
 		})
 	}
@@ -60,6 +71,7 @@ func (p *Pipeline) newSink(s configs.Sink) (*sinkPart, error) {
 		Lease: p.lease(),
 		Match: selection.Match, OnMatchError: selection.OnError, Notify: selection.Notify,
 		Prepare: prepare,
+		Poll:    poll,
 		Log:     p.options.Log.With("sink", s.Name),
 		Metrics: p.metrics.sinks,
 	}}, nil

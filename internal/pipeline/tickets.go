@@ -1,14 +1,19 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
@@ -16,6 +21,7 @@ import (
 	"ndrbridge/internal/appliance"
 	"ndrbridge/internal/commands"
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/notes"
 	"ndrbridge/internal/pipeline/endpoint"
 	"ndrbridge/poller"
 	"ndrbridge/sinks/webhook"
@@ -56,7 +62,7 @@ func maxExpiration(config *configs.Config) map[string]time.Duration {
 // notesOut returns commands.AcceptorOptions.Notes.
 func notesOut(config *configs.Config) (names []string) {
 	for _, a := range config.Appliances {
-		if a.Notes.Out {
+		if config.WritesNotes(a) {
 			names = append(names, a.Name)
 		}
 	}
@@ -85,6 +91,40 @@ func (p *Pipeline) linkFor(sink string) endpoint.Link {
 		}
 		return err
 	}
+}
+
+// noteFor returns a function that passes the comments on a sink's tickets to the current acceptor,
+// as commands that add them to the notes of their detections.
+func (p *Pipeline) noteFor(sink string) func(context.Context, transform.Event, ticketopener.Ticket, ticketopener.Comment) error {
+	return func(ctx context.Context, e transform.Event, t ticketopener.Ticket, c ticketopener.Comment) error {
+		id, err := strconv.ParseInt(e.Subject, 10, 64)
+		if err != nil {
+			return failure.Errorf(failure.Rejected, "%.40q is not a detection id", e.Subject)
+		}
+		// It is the same whatever the sink is called, wherever the ticket is moved, and after the state
+		// was lost.
+		sum := sha256.Sum256([]byte(strings.Join([]string{t.Host(), cmp.Or(t.Key, t.ID), c.ID}, "\n")))
+		key := hex.EncodeToString(sum[:8])
+		_, err = currentAcceptor{p}.Accept(ctx, "comment/"+webhook.DetectionKey(e)+"/"+key, []commands.Command{{
+			Appliance: e.Appliance, DetectionID: id, Note: notes.Shorten(c.Text, notes.MaxText), Time: c.Time, Key: key,
+			By: notes.Shorten(printable(c.Author), 200) + " (" + notes.Shorten(printable(t.ID), 200) + ")",
+		}})
+		if _, ok := errors.AsType[*commands.FieldError](err); ok { // a retry would fail the same way
+			p.options.Log.Warn("a comment on a ticket does not reach the detection's note", "sink", sink, "ticket", t.ID, "detection", id, "error", err)
+			return nil
+		}
+		return err
+	}
+}
+
+// printable returns a text without control characters and invisible ones.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsGraphic(r) {
+			return r
+		}
+		return -1
+	}, strings.ToValidUTF8(text, ""))
 }
 
 // locate returns the appliances that know a command's detection, or its ticket if it

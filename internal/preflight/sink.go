@@ -87,7 +87,7 @@ func everyKind(config *configs.Config) (all []fixture.Spec) {
 		add(opensTickets(config, func(configs.TicketOpener) bool { return true }), "ticket.opened")
 		add(opensTickets(config, func(t configs.TicketOpener) bool { return t.Follow != nil }), "ticket.updated", "ticket.conflict", "ticket.lost")
 		add(a.Rules.Write, "rule.applied", "rule.rejected")
-		add(a.Notes.Out, "note.applied", "note.rejected")
+		add(config.WritesNotes(a), "note.applied", "note.rejected")
 	}
 	add(true, "sink.halted", "sink.resumed")
 	add(config.Events.Heartbeat > 0, "heartbeat")

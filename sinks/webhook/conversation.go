@@ -4,13 +4,15 @@ import (
 	"context"
 	"time"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
 
-// Conversation sends the requests of a Preset about the leading events of a batch, and stores
-// what it remembers. It is used by one goroutine, until [Preset.Converse] returns.
+// Conversation sends the requests of a Preset about the leading events of a batch, or of none in
+// [Preset.Poll], and stores what it remembers. It is used by one goroutine, until [Preset.Converse]
+// or Poll returns.
 type Conversation struct {
 	sink   *Sink
 	events []transform.Event
@@ -67,7 +69,7 @@ func (c *Conversation) exchange(ctx context.Context, r Request) (Answer, error) 
 			return Answer{}, err
 		}
 	}
-	a, err := s.roundTrip(ctx, r, c.events[:max(1, r.Events)])
+	a, err := s.roundTrip(ctx, r, c.events[:min(len(c.events), max(1, r.Events))])
 	if err == nil {
 		c.receipt = s.target + ": " + statusText(a.Status)
 	}
@@ -100,6 +102,13 @@ func (c *Conversation) Remember(ctx context.Context, values map[string][]byte, a
 		c.failed = failure.Unavailable(failure.ScopeTarget, "%s: sent, but its result could not be stored: %w", c.sink.target, err)
 	}
 	return c.failed
+}
+
+// Remembered returns the keys and values that the sink remembers behind a key, in the order of keys,
+// at most limit of them; "" comes before all keys.
+func (c *Conversation) Remembered(ctx context.Context, after string, limit int) ([]checkpoint.Entry, error) {
+	m := c.sink.o.Memory
+	return m.Store.RememberedBySink(ctx, m.Sink, after, limit)
 }
 
 // Quote returns the beginning of a text for an error or a report, as Answer.Quote does.

@@ -24,6 +24,7 @@ func DetectionKey(e transform.Event) string {
 // implements it, and documents the methods.
 type MemoryStore interface {
 	RecallSink(ctx context.Context, sink string, keys []string) ([][]byte, error)
+	RememberedBySink(ctx context.Context, sink, after string, limit int) ([]checkpoint.Entry, error)
 	RememberSink(ctx context.Context, sink string, entries []checkpoint.Entry, forgetBefore int64, events ...transform.Event) error
 	RefreshSink(ctx context.Context, sink string, keys []string, at, due int64) error
 }

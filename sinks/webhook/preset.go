@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/internal/redact"
 	"ndrbridge/transform"
 )
@@ -36,6 +37,9 @@ type Preset struct {
 	// Checks are sent by Sink.Check, one after another until one fails. If there are none,
 	// the service cannot be checked without sending an event.
 	Checks []CheckRequest
+	// Inspect, unless nil, is called by Sink.Check after the Checks, if none failed. Its requests
+	// change nothing.
+	Inspect func(ctx context.Context, c *Conversation) []finding.Finding
 
 	// Compose returns the request for the leading events; there is at least one. An
 	// error must be a *failure.Error, and is the result of the first event alone.
@@ -62,6 +66,9 @@ type Preset struct {
 	// After a crash between an answer and Conversation.Remember, the object is created again. A
 	// preset that must not create duplicates queries the service first.
 	Key func(transform.Event) string
+	// Poll, unless nil, reads from the service beside the deliveries, by a few requests. It returns
+	// how long to wait before the next call; the wait after an error is up to the caller.
+	Poll func(ctx context.Context, c *Conversation) (wait time.Duration, err error)
 }
 
 // Request is one request to a service.

@@ -159,6 +159,18 @@ func (s *Sink) sendEach(ctx context.Context, events []transform.Event) error {
 	return q.result()
 }
 
+// Poll lets the preset read from the service once, and returns how long to wait before the next
+// call. The options must have a Memory and a Preset with Poll. Poll must not be called concurrently
+// with Send.
+func (s *Sink) Poll(ctx context.Context) (wait time.Duration, err error) {
+	c := Conversation{sink: s}
+	wait, err = s.preset.Poll(ctx, &c)
+	if err != nil && err != c.failed {
+		err = s.report(err)
+	}
+	return wait, err
+}
+
 // Close closes the idle connections.
 func (s *Sink) Close() error {
 	s.transport.CloseIdleConnections()

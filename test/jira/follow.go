@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"ndrbridge/test/ticketserver"
@@ -15,6 +16,9 @@ type Comment struct {
 	Author  string
 	Body    json.RawMessage // in Atlassian's document format
 	Created time.Time
+	Role    string // that alone may see it; empty: everybody
+
+	id string
 }
 
 // move is an entry of an issue's changelog.
@@ -76,10 +80,14 @@ func (s *Server) comments(w http.ResponseWriter, r *http.Request, i *Issue) {
 		slices.Reverse(all)
 	}
 	shown := []any{}
-	for n, c := range all[:min(len(all), min(most, 100))] {
-		shown = append(shown, map[string]any{
-			"id": strconv.Itoa(n), "body": c.Body, "created": c.Created.Format(timeLayout), "author": map[string]string{"accountId": c.Author},
-		})
+	for _, c := range all[:min(len(all), most, 100)] {
+		comment := map[string]any{
+			"id": c.id, "body": c.Body, "created": c.Created.Format(timeLayout), "author": map[string]string{"accountId": c.Author, "displayName": c.Author},
+		}
+		if c.Role != "" {
+			comment["visibility"] = map[string]string{"type": "role", "value": c.Role, "identifier": c.Role}
+		}
+		shown = append(shown, comment)
 	}
 	ticketserver.Answer(w, http.StatusOK, map[string]any{"startAt": 0, "maxResults": most, "total": len(all), "comments": shown})
 }
@@ -95,8 +103,35 @@ func (s *Server) comment(w http.ResponseWriter, r *http.Request, i *Issue) {
 		refuse(w, http.StatusBadRequest, "", map[string]string{"comment": "Comment body is not valid: " + err.Error()})
 		return
 	}
-	i.Comments = append(i.Comments, Comment{s.o.Account, body.Body, s.o.Now()})
-	ticketserver.Answer(w, http.StatusCreated, map[string]any{"id": strconv.Itoa(len(i.Comments)), "body": body.Body})
+	c := s.add(i, Comment{Author: s.o.Account, Body: body.Body})
+	ticketserver.Answer(w, http.StatusCreated, map[string]any{"id": c.id, "body": c.Body})
+}
+
+// add adds a comment. The lock must be held.
+func (s *Server) add(i *Issue, c Comment) Comment {
+	s.said++
+	c.id, c.Created = strconv.Itoa(30000+s.said), s.o.Now()
+	i.Comments = append(slices.Clone(i.Comments), c) // Issues has copies
+	return c
+}
+
+// Comment adds a comment, as a person does. Each line is a paragraph.
+func (s *Server) Comment(key, text, author string) {
+	var paragraphs []any
+	for line := range strings.Lines(text) {
+		paragraphs = append(paragraphs, map[string]any{"type": "paragraph", "content": []any{map[string]any{"type": "text", "text": strings.TrimSpace(line)}}})
+	}
+	body, _ := json.Marshal(map[string]any{"type": "doc", "version": 1, "content": paragraphs}) // of texts
+	s.Add(key, Comment{Author: author, Body: body})
+}
+
+// Add adds any comment, as a person does.
+func (s *Server) Add(key string, c Comment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := s.find(key); i != nil {
+		s.add(i, c)
+	}
 }
 
 func (s *Server) transitions(w http.ResponseWriter, _ *http.Request, i *Issue) {

@@ -20,11 +20,12 @@ import (
 
 // Options configures a Server.
 type Options struct {
-	URL          string // the server's own address, the prefix of self links
-	Email, Token string // of the account that may use the REST API
-	Account      string // that account's id, as in webhooks
-	Project      string // the key of the only project
-	ReadOnly     bool   // the account may not create issues
+	URL          string   // the server's own address, the prefix of self links
+	Email, Token string   // of the account that may use the REST API
+	Account      string   // that account's id, as in webhooks
+	Project      string   // the key of the only project
+	ReadOnly     bool     // the account may not create issues, nor see workflows
+	Lacks        []string // permissions that the account lacks
 	// IndexDelay is the time until a search finds a new issue: a search of the original may
 	// not return the newest.
 	IndexDelay time.Duration
@@ -71,6 +72,7 @@ type Server struct {
 	issues []*Issue
 	made   int // issues
 	sent   int // webhooks
+	said   int // comments
 }
 
 // New returns a server without issues.
@@ -81,17 +83,26 @@ func New(o Options) *Server {
 	s.mux.HandleFunc("GET /rest/api/3/myself", s.myself)
 	s.mux.HandleFunc("GET /rest/api/3/project/{key}", s.project)
 	s.mux.HandleFunc("GET /rest/api/3/mypermissions", s.permissions)
+	s.mux.HandleFunc("GET /rest/api/3/project/{key}/statuses", s.statuses)
+	s.mux.HandleFunc("POST /rest/api/3/workflows", s.workflows)
+	s.mux.HandleFunc("GET /rest/api/3/user/bulk", s.users)
 	s.mux.HandleFunc("GET /rest/api/3/search/jql", s.search)
 	s.mux.HandleFunc("POST /rest/api/3/search/jql", s.search)
 	s.mux.HandleFunc("/rest/api/3/search", func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusGone, "The requested API has been removed. Please use the newer, enhanced search-based API instead.", nil)
 	})
+	s.mux.HandleFunc("GET /browse/{key}", s.browse)
 	s.handleFollow()
 	return s
 }
 
-// ServeHTTP implements http.Handler. It serves only the configured account.
+// ServeHTTP implements http.Handler. It serves only the configured account, except for the page of
+// an issue.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/browse/") {
+		s.mux.ServeHTTP(w, r)
+		return
+	}
 	if email, token, _ := r.BasicAuth(); email != s.o.Email || token != s.o.Token {
 		refuse(w, http.StatusUnauthorized, "Client must be authenticated to access this resource.", nil)
 		return

@@ -1,6 +1,8 @@
 package servicenow
 
 import (
+	"crypto/md5" // sys_ids are 32 hexadecimal digits
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"net/http"
@@ -13,7 +15,10 @@ import (
 )
 
 // note is a row of the table sys_journal_field.
-type note struct{ sysID, text string }
+type note struct{ id, sysID, column, text, by, on string }
+
+// journals are the columns of an incident that have their values in sys_journal_field.
+var journals = []string{"work_notes", "comments"}
 
 // users are the sys_ids of the users that an incident can be assigned to.
 var users = []string{"u-1", "u-2"}
@@ -42,7 +47,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 func (s *Server) show(w http.ResponseWriter, r *http.Request, i Incident) {
 	fields := strings.Split(r.URL.Query().Get("sysparm_fields"), ",")
 	shown := i.clone(fields)
-	for _, journal := range []string{"work_notes", "comments"} {
+	for _, journal := range journals {
 		if slices.Contains(fields, journal) {
 			shown[journal] = "" // a journal is shown in its own table
 		}
@@ -83,10 +88,10 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, "Operation Failed", "Data Policy Exception: Resolution code and Resolution notes are mandatory")
 		return
 	}
-	if text := change["work_notes"]; text != "" {
-		s.notes = append(s.notes, note{i["sys_id"], text})
+	for _, column := range journals {
+		s.write(i, column, change[column], s.o.Username)
+		delete(change, column)
 	}
-	delete(change, "work_notes")
 	if user := change["assigned_to"]; user != "" && !slices.Contains(users, user) {
 		change["assigned_to"] = "" // an unknown reference is left empty
 	}
@@ -102,32 +107,57 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, i)
 }
 
-// journal answers the query for a work note of an incident by its end.
+// write adds to a journal of an incident, unless the text is empty. The lock must be held.
+func (s *Server) write(i Incident, column, text, user string) {
+	if text == "" {
+		return
+	}
+	id := md5.Sum([]byte("note " + strconv.Itoa(len(s.notes))))
+	s.notes = append(s.notes, note{hex.EncodeToString(id[:]), i["sys_id"], column, text, user, s.now()})
+}
+
+// Comment adds to a journal of an incident, as a person does.
+func (s *Server) Comment(number, column, text, user string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range s.incidents {
+		if i["number"] == number {
+			s.write(i, column, text, user)
+		}
+	}
+}
+
+// journal answers the query for the newest comments and work notes of an incident.
 func (s *Server) journal(w http.ResponseWriter, r *http.Request) {
-	var id, end string
+	var id string
 	for term := range strings.SplitSeq(r.URL.Query().Get("sysparm_query"), "^") {
 		switch {
 		case strings.HasPrefix(term, "element_id="):
 			id = strings.TrimPrefix(term, "element_id=")
-		case strings.HasPrefix(term, "valueENDSWITH"):
-			end = strings.TrimPrefix(term, "valueENDSWITH")
-		case term != "element=work_notes":
+		case term != "elementINcomments,work_notes" && term != "ORDERBYDESCsys_created_on":
 			refuse(w, http.StatusBadRequest, "Invalid query detected", term)
 			return
 		}
 	}
+	limit, err := strconv.Atoi(r.URL.Query().Get("sysparm_limit"))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "Invalid limit", err.Error())
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := []map[string]string{}
-	for _, n := range s.notes {
-		if n.sysID == id && strings.HasSuffix(n.text, end) {
-			found = append(found, map[string]string{"element_id": n.sysID})
+	for _, n := range slices.Backward(s.notes) {
+		if n.sysID == id && len(found) < limit {
+			found = append(found, map[string]string{
+				"sys_id": n.id, "element_id": n.sysID, "value": n.text, "sys_created_by": n.by, "sys_created_on": n.on,
+			})
 		}
 	}
 	ticketserver.Answer(w, http.StatusOK, map[string]any{"result": found})
 }
 
-// Notes returns the number of work notes of an incident.
+// Notes returns the number of comments and work notes of an incident.
 func (s *Server) Notes(number string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

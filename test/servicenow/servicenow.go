@@ -27,7 +27,9 @@ type Options struct {
 	Message string
 	// Secret is sent in the header X-Ndrbridge-Secret of the message.
 	Secret string
-	Now    func() time.Time
+	// Roles are those of the account, as far as it may see them.
+	Roles []string
+	Now   func() time.Time
 }
 
 // Incident is a record of the table incident: column → value.
@@ -59,6 +61,9 @@ func New(o Options) *Server {
 	s.mux.HandleFunc("GET /api/now/table/incident/{id}", s.get)
 	s.mux.HandleFunc("PATCH /api/now/table/incident/{id}", s.update)
 	s.mux.HandleFunc("GET /api/now/table/sys_journal_field", s.journal)
+	s.mux.HandleFunc("GET /api/now/table/sys_user_has_role", s.lookUp("user=javascript:gs.getUserID()^state=active", s.roles()))
+	s.mux.HandleFunc("GET /api/now/table/sys_choice", s.lookUp("nameINincident,task^element=state^inactive=false^language=en", states))
+	s.mux.HandleFunc("GET /api/now/table/sys_user", s.users)
 	return s
 }
 

@@ -72,7 +72,7 @@ func NewRenderer(s configs.Sink, version string) (*Renderer, error) {
 
 func (r *Renderer) composeWebhook() error {
 	w := *r.sink.Webhook
-	preset, err := openPreset(r.sink, nil)
+	preset, err := openPreset(r.sink, SinkOptions{})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/ticketopener"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
 	"ndrbridge/transform/match"
@@ -26,6 +27,7 @@ type SinkOptions struct {
 	Version  string
 	Memories webhook.MemoryStore // where a sink remembers detections
 	Link     Link                // used by sinks that open tickets
+	Notes    *ticketopener.Notes // that comments on tickets become; nil: they become none
 	Stdout   io.Writer           // used by file sinks with the path -
 	Log      *slog.Logger
 	// Lease must be valid when something is sent over a network; nil: it never ends.

@@ -32,7 +32,7 @@ func openWebhook(s configs.Sink, o SinkOptions) (checkedSink, error) {
 	if err != nil {
 		return nil, err
 	}
-	preset, err := openPreset(s, o.Link)
+	preset, err := openPreset(s, o)
 	if err != nil {
 		return nil, err
 	}
@@ -88,11 +88,11 @@ func webhookTemplate(w configs.Webhook) (*render.Template, error) {
 }
 
 // openPreset returns the preset of a webhook, or nil if it has none. It reads the key
-// again on each call. link is used if the preset opens tickets.
-func openPreset(s configs.Sink, link Link) (*webhook.Preset, error) {
+// again on each call.
+func openPreset(s configs.Sink, o SinkOptions) (*webhook.Preset, error) {
 	w := *s.Webhook
 	if w.Ticket != nil {
-		return ticketPreset(s.Name, w, link)
+		return ticketPreset(s.Name, w, o)
 	}
 	key, err := w.Key.Read()
 	if err != nil {
@@ -112,16 +112,17 @@ func openPreset(s configs.Sink, link Link) (*webhook.Preset, error) {
 type Link = func(context.Context, transform.Event, ticketopener.Ticket) error
 
 // ticketPreset returns the preset of a sink that opens tickets.
-func ticketPreset(sink string, w configs.Webhook, link Link) (*webhook.Preset, error) {
+func ticketPreset(sink string, w configs.Webhook, o SinkOptions) (*webhook.Preset, error) {
 	system, err := w.TicketSystem()
 	if err != nil {
 		return nil, fmt.Errorf("ticket: %w", err)
 	}
+	link := o.Link
 	if !w.Ticket.Link {
 		link = nil
 	}
 	return ticketopener.New(ticketopener.Options{
 		Sink: sink, System: system, Follow: w.Ticket.Following(), Group: w.Ticket.Grouping(),
-		Link: link, SearchDelay: time.Duration(w.Ticket.SearchDelay), Now: time.Now,
+		Link: link, Notes: o.Notes, SearchDelay: time.Duration(w.Ticket.SearchDelay), Now: time.Now,
 	}), nil
 }

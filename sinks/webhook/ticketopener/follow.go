@@ -49,9 +49,20 @@ type Standing struct {
 	Assignee string // the account; empty: nobody
 	// Moved is when the status last changed, at the latest; zero if unknown.
 	Moved time.Time
-	// Commented reports whether the ticket has a comment with the key that was asked for.
+	// Commented reports whether it has the comment that was asked for.
 	Commented bool
 }
+
+// Comment is a comment on a ticket.
+type Comment struct {
+	ID     string // never changes
+	Author string // for people
+	Text   string // lines
+	Time   time.Time
+}
+
+// maxComments is how many comments are read, the newest.
+const maxComments = 100
 
 // Step is a move that the system offers for a ticket.
 type Step struct {
@@ -72,8 +83,26 @@ type follower interface {
 	move(ctx context.Context, c *webhook.Conversation, t Ticket, s Step, fields map[string]string) error
 	// assign assigns the ticket to an account.
 	assign(ctx context.Context, c *webhook.Conversation, t Ticket, account string) error
-	// comment adds a comment; text contains its key.
+	// comment adds a comment. The last line of its text identifies it.
 	comment(ctx context.Context, c *webhook.Conversation, t Ticket, text string) error
+}
+
+// A commented system shows the texts of comments. They can become notes.
+type commented interface {
+	follower
+	// comments returns the ticket's comments, at most the newest maxComments of them, in any
+	// order. Those that only some people may see are left out. The error may be errLost if the ticket
+	// does not exist.
+	comments(ctx context.Context, c *webhook.Conversation, t Ticket) ([]Comment, error)
+}
+
+// has reports whether one of the ticket's comments has a key; empty: none.
+func has(ctx context.Context, c *webhook.Conversation, system commented, t Ticket, key string) (bool, error) {
+	if key == "" {
+		return false, nil
+	}
+	all, err := system.comments(ctx, c, t)
+	return slices.ContainsFunc(all, func(c Comment) bool { return c.key() == key }), err
 }
 
 // errLost means that a ticket does not exist any more, or is hidden from the account.
@@ -90,6 +119,8 @@ type followed struct {
 	Assigned string `json:"assigned,omitempty"`
 	// Recorded is when the bridge received the last version that was followed.
 	Recorded time.Time `json:"recorded,omitzero"`
+	// Read is which comments were read; nil: none.
+	Read *readComments `json:"read,omitempty"`
 	// Lost means that the ticket was deleted: without an ID, another one is opened.
 	Lost bool `json:"lost,omitempty"`
 }
@@ -265,9 +296,19 @@ func (m *memories) follows(e transform.Event, i intention) {
 	}
 }
 
-// commentKey is the line of a comment by which it is found again.
-func commentKey(e transform.Event) string {
-	return "ndrbridge event " + e.Appliance + "/" + e.ID
+// ownKey begins the last line of the bridge's comments.
+const ownKey = "ndrbridge event "
+
+// commentKey is the last line of a comment on an event, by which it is found again.
+func commentKey(e transform.Event) string { return ownKey + e.Appliance + "/" + e.ID }
+
+// key returns the commentKey of a comment of a bridge, or "".
+func (c Comment) key() string {
+	text := strings.TrimSpace(c.Text)
+	if last := text[strings.LastIndex(text, "\n")+1:]; strings.HasPrefix(last, ownKey) {
+		return last
+	}
+	return ""
 }
 
 // report is what is reported of a ticket.

@@ -166,12 +166,12 @@ func (j jira) opened(a webhook.Answer) (Ticket, error) {
 // node is a node of Atlassian's document format
 // (https://developer.atlassian.com/cloud/jira/platform/apis/document/structure/).
 type node struct {
-	Type    string            `json:"type"`
-	Version int               `json:"version,omitempty"`
-	Text    string            `json:"text,omitempty"`
-	Attrs   map[string]string `json:"attrs,omitempty"`
-	Marks   []node            `json:"marks,omitempty"`
-	Content []node            `json:"content,omitempty"`
+	Type    string         `json:"type"`
+	Version int            `json:"version,omitempty"`
+	Text    string         `json:"text,omitempty"`
+	Attrs   map[string]any `json:"attrs,omitempty"`
+	Marks   []node         `json:"marks,omitempty"`
+	Content []node         `json:"content,omitempty"`
 }
 
 // document formats a card. All texts are literal.
@@ -191,7 +191,7 @@ func document(c card.Card) node {
 	}
 	if c.Link != "" {
 		link := text("Open the detection")
-		link.Marks = []node{{Type: "link", Attrs: map[string]string{"href": c.Link}}}
+		link.Marks = []node{{Type: "link", Attrs: map[string]any{"href": c.Link}}}
 		doc.Content = append(doc.Content, paragraph(link))
 	}
 	if len(doc.Content) == 0 {

@@ -1,12 +1,11 @@
 package ticketopener
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,33 +64,60 @@ func (j jira) read(ctx context.Context, c *webhook.Conversation, t Ticket, key s
 			}
 		}
 	}
-	if key != "" {
-		s.Commented, err = j.commented(ctx, c, t, key)
-	}
+	s.Commented, err = has(ctx, c, j, t, key)
 	return s, err
 }
 
-// commented reports whether one of the newest comments has a key.
-func (j jira) commented(ctx context.Context, c *webhook.Conversation, t Ticket, key string) (bool, error) {
+func (j jira) comments(ctx context.Context, c *webhook.Conversation, t Ticket) ([]Comment, error) {
 	target := j.issueURL(t, "comment")
-	target.RawQuery = url.Values{"orderBy": {"-created"}, "maxResults": {"100"}}.Encode()
+	target.RawQuery = url.Values{"orderBy": {"-created"}, "maxResults": {strconv.Itoa(maxComments)}}.Encode()
 	a, err := c.Do(ctx, webhook.Request{Method: http.MethodGet, URL: target})
 	if err != nil {
-		return false, err
+		return nil, err
+	}
+	if a.Status == http.StatusNotFound {
+		return nil, errLost
 	}
 	var reply struct {
-		Comments []struct{ Body json.RawMessage }
-	}
-	if err := decode(a, failure.Transient, &reply); err != nil {
-		return false, err
-	}
-	quoted, err := json.Marshal(key)
-	for _, comment := range reply.Comments {
-		if bytes.Contains(comment.Body, quoted) {
-			return true, nil
+		Comments []struct {
+			ID, Created string
+			Author      struct{ DisplayName string }
+			Body        node
+			Visibility  struct{ Type string } // of a comment for a role or a group alone
 		}
 	}
-	return false, err
+	if err := decode(a, failure.Transient, &reply); err != nil {
+		return nil, err
+	}
+	var all []Comment
+	for _, o := range reply.Comments {
+		at, err := time.Parse(jiraTime, o.Created)
+		if err != nil {
+			return nil, failure.Errorf(failure.Transient, "a comment has no time: %s", a.Quote(o.Created))
+		}
+		if o.Visibility.Type == "" {
+			all = append(all, Comment{ID: o.ID, Author: o.Author.DisplayName, Text: strings.TrimSpace(o.Body.lines()), Time: at})
+		}
+	}
+	return all, nil
+}
+
+// lines returns the text of a document.
+func (n node) lines() string {
+	text := n.Text
+	for _, name := range []string{"text", "url"} { // of a mention, an emoji, a date or a card
+		if value, ok := n.Attrs[name].(string); ok && text == "" && n.Content == nil {
+			text = value
+		}
+	}
+	for _, child := range n.Content {
+		text += child.lines()
+	}
+	switch n.Type {
+	case "paragraph", "heading", "codeBlock", "hardBreak", "rule":
+		text += "\n"
+	}
+	return text
 }
 
 // transition is a transition that an issue's status has now.
@@ -99,6 +125,13 @@ type transition struct {
 	ID, Name string
 	To       struct{ ID, Name string }
 }
+
+// is reports whether the transition is meant by a name: its own, its id, or that of the status.
+func (t transition) is(name string) bool {
+	return name == t.ID || strings.EqualFold(name, t.Name) || strings.EqualFold(name, t.To.Name)
+}
+
+func (t transition) String() string { return t.Name + " (" + t.ID + ", to " + t.To.Name + ")" }
 
 func (j jira) step(ctx context.Context, c *webhook.Conversation, t Ticket, to string) (Step, error) {
 	a, err := c.Do(ctx, webhook.Request{Method: http.MethodGet, URL: j.issueURL(t, "transitions")})
@@ -111,10 +144,10 @@ func (j jira) step(ctx context.Context, c *webhook.Conversation, t Ticket, to st
 	}
 	var offered []string
 	for _, o := range reply.Transitions {
-		if to == o.ID || strings.EqualFold(to, o.Name) || strings.EqualFold(to, o.To.Name) {
+		if o.is(to) {
 			return Step{ID: o.ID, Status: o.To.Name}, nil
 		}
-		offered = append(offered, o.Name+" ("+o.ID+", to "+o.To.Name+")")
+		offered = append(offered, o.String())
 	}
 	return Step{}, failure.Errorf(failure.Rejected, "the issue has no transition %q now; it has %s", to, a.Quote(strings.Join(offered, ", ")))
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,35 +49,45 @@ func (s serviceNow) read(ctx context.Context, c *webhook.Conversation, t Ticket,
 	// A resolved incident, of state 6, is still active.
 	now := Standing{Ticket: s.ticket(r.record), Status: r.State, Assignee: r.AssignedTo, Closed: r.Active == "false" || s.Table == "incident" && r.State >= "6"}
 	now.Moved, _ = time.Parse(time.DateTime, r.UpdatedOn) // in UTC; zero if it is in a format of the account
-	if key != "" {
-		now.Commented, err = s.commented(ctx, c, t, key)
-	}
+	now.Commented, err = has(ctx, c, s, t, key)
 	return now, err
 }
 
-// commented reports whether a work note of the record has a key.
-func (s serviceNow) commented(ctx context.Context, c *webhook.Conversation, t Ticket, key string) (bool, error) {
+// comments returns the comments and the work notes of a record.
+func (s serviceNow) comments(ctx context.Context, c *webhook.Conversation, t Ticket) ([]Comment, error) {
 	target := s.site.JoinPath("api/now/table/sys_journal_field")
 	target.RawQuery = url.Values{
-		"sysparm_query":  {"element_id=" + t.Key + "^element=work_notes^valueENDSWITH" + key},
-		"sysparm_fields": {"element_id"}, "sysparm_limit": {"1"},
+		"sysparm_query":  {"element_id=" + t.Key + "^elementINcomments,work_notes^ORDERBYDESCsys_created_on"},
+		"sysparm_fields": {"sys_id,element_id,value,sys_created_by,sys_created_on"}, "sysparm_limit": {strconv.Itoa(maxComments)},
 	}.Encode()
 	a, err := c.Do(ctx, webhook.Request{Method: http.MethodGet, URL: target})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	var reply struct {
 		Result []struct {
+			SysID     string `json:"sys_id"`
 			ElementID string `json:"element_id"`
+			Value     string `json:"value"`
+			CreatedBy string `json:"sys_created_by"`
+			CreatedOn string `json:"sys_created_on"`
 		}
 	}
 	if err := decode(a, failure.Halted, &reply); err != nil {
-		return false, err
+		return nil, err
 	}
-	if len(reply.Result) > 0 && reply.Result[0].ElementID != t.Key {
-		return false, failure.Errorf(failure.Halted, "the table sys_journal_field cannot be queried; give the account a role that reads it, such as itil")
+	var all []Comment
+	for _, o := range reply.Result {
+		if o.ElementID != t.Key { // an instance ignores a term that the account may not query by
+			return nil, failure.Errorf(failure.Halted, "the table sys_journal_field cannot be queried; give the account a role that reads it, such as itil")
+		}
+		at, err := time.Parse(time.DateTime, o.CreatedOn) // in UTC
+		if err != nil {
+			return nil, failure.Errorf(failure.Halted, "the time of a comment cannot be read: %s", a.Quote(o.CreatedOn))
+		}
+		all = append(all, Comment{ID: o.SysID, Author: o.CreatedBy, Text: o.Value, Time: at})
 	}
-	return len(reply.Result) > 0, nil
+	return all, nil
 }
 
 func (s serviceNow) step(_ context.Context, _ *webhook.Conversation, _ Ticket, to string) (Step, error) {

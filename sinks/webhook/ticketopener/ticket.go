@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"ndrbridge/internal/failure"
@@ -25,6 +26,15 @@ type Ticket struct {
 	Moves int `json:"moves,omitempty"`
 
 	status string // that the answer shows; empty: none
+}
+
+// Host returns the host of the ticket's system; empty if it is unknown.
+func (t Ticket) Host() string {
+	page, err := url.Parse(t.URL)
+	if err != nil {
+		return ""
+	}
+	return page.Host
 }
 
 // System is the protocol of a ticket system. The errors of its methods are *failure.Error.
@@ -56,6 +66,8 @@ type Options struct {
 	// durably; linking twice with the same ID and Moves has no further effect. An error that is not a *failure.Error
 	// is temporary. If Link is nil, detections are not linked.
 	Link func(ctx context.Context, e transform.Event, t Ticket) error
+	// Notes is nil if the comments on tickets that follow are not read.
+	Notes *Notes
 	// SearchDelay is how long it may take until a new ticket can be found. If the
 	// outcome of an attempt is unknown, another one is made only after that.
 	SearchDelay time.Duration
@@ -82,11 +94,15 @@ func New(o Options) *webhook.Preset {
 	if s, ok := o.System.(interface{ bearer() string }); ok {
 		bearer = s.bearer()
 	}
-	return &webhook.Preset{
+	made := &webhook.Preset{
 		Header: map[string]string{"Accept": "application/json"}, Bearer: bearer, Secrets: o.System.secrets(), Checks: o.System.checks(),
 		Compose: p.compose, Converse: p.converse, Key: webhook.DetectionKey,
 		Undivided: o.Group != nil, // two detections of a group must not open tickets at the same time
 	}
+	if _, ok := o.System.(commented); ok && o.Follow != nil && o.Notes != nil {
+		made.Poll = (&commentReader{preset: p}).poll
+	}
+	return made
 }
 
 // compose returns the request that opens a ticket for the first event.

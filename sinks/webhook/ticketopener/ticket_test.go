@@ -29,6 +29,7 @@ type ticketSink struct {
 	down   error    // returned by link
 	follow *ticketopener.Follow
 	group  *ticketopener.Group
+	notes  *ticketopener.Notes
 }
 
 func newTicketSink(t testing.TB, o *tool) *ticketSink {
@@ -47,7 +48,7 @@ func (o *ticketSink) link(_ context.Context, e transform.Event, t ticketopener.T
 }
 
 func (o *ticketSink) preset() *webhook.Preset {
-	return ticketopener.New(ticketopener.Options{Sink: "tickets", System: o.system, Follow: o.follow, Group: o.group, Link: o.link, SearchDelay: time.Minute, Now: o.clock})
+	return ticketopener.New(ticketopener.Options{Sink: "tickets", System: o.system, Follow: o.follow, Group: o.group, Link: o.link, Notes: o.notes, SearchDelay: time.Minute, Now: o.clock})
 }
 
 // send sends events with a new sink.
@@ -56,13 +57,18 @@ func (o *ticketSink) send(t testing.TB, events ...transform.Event) error {
 }
 
 func (o *ticketSink) sendContext(ctx context.Context, t testing.TB, events ...transform.Event) error {
+	return o.open(t).Send(ctx, events)
+}
+
+// open returns a new sink.
+func (o *ticketSink) open(t testing.TB) *webhook.Sink {
 	s, err := webhook.New(webhook.Options{
 		URL: o.url, Username: o.auth[0], Password: o.auth[1], Bearer: o.token, Memory: o.memory,
 		Preset: o.preset(),
 	})
 	require.NoError(t, err)
-	defer s.Close()
-	return s.Send(ctx, events)
+	t.Cleanup(func() { s.Close() })
+	return s
 }
 
 // sendUntilDelivered sends events until they are delivered, waiting as requested.

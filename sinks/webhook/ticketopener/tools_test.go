@@ -49,6 +49,8 @@ type tool struct {
 	change                 func(id string, change func(*ticket))
 	see                    func(id string) ticket
 	rename                 func(id string) string // gives a ticket another id; nil: that cannot change
+	say                    func(id, author, text string)
+	site                   *jira.Server // of Jira
 
 	mu     sync.Mutex
 	now    time.Time
@@ -212,6 +214,8 @@ func startJira(t testing.TB) *tool {
 			}
 		}
 		o.rename = func(id string) string { return site.MoveTo(id, "OPS") }
+		o.site = site
+		o.say = func(id, author, text string) { site.Comment(id, text, author) }
 		return site
 	})
 	var err error
@@ -259,6 +263,7 @@ func startServiceNow(t testing.TB) *tool {
 			instance.Change(id, servicenow.Incident{"number": "SIR" + id})
 			return "SIR" + id
 		}
+		o.say = func(id, author, text string) { instance.Comment(id, "comments", text, author) }
 		return instance
 	})
 	var err error
