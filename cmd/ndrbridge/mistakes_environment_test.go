@@ -19,6 +19,7 @@ import (
 	"ndrbridge/checkpoint"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/certificate"
+	"ndrbridge/test/jira"
 	"ndrbridge/test/loopback"
 	"ndrbridge/test/require"
 )
@@ -74,6 +75,7 @@ func newEnvironment(t *testing.T) *environment {
 		"<?xml version=\"1.0\"?>\n<response><messages><msg type=\"WARN\">call not properly authenticated</msg></messages></response>")), nil)
 	serve("10.20.0.12:18080", from("Location", "https://login.example/sso?next=s3cret", answer(http.StatusFound, "text/html", "<html>Moved</html>")), nil)
 	serve("10.20.0.13:13128", from("Server", "squid/6.9", answer(http.StatusBadRequest, "text/html", "<html><head><title>ERROR: The requested URL could not be retrieved</title></head></html>")), nil)
+	serve("10.20.0.15:18080", jira.New(jira.Options{Email: "bridge@corp.example", Token: "t0ken-of-jira", Project: "SEC", Lacks: []string{"ASSIGN_ISSUES"}, Now: time.Now}), nil)
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.audit"))
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)

@@ -78,8 +78,11 @@ func (s *Sink) Check(ctx context.Context, t sinks.Trial) []finding.Finding {
 		f := s.sendCheck(ctx, r)
 		found = append(found, f)
 		if f.Result == finding.Failed {
-			break
+			return found
 		}
+	}
+	if s.preset.Inspect != nil {
+		found = append(found, s.preset.Inspect(ctx, &Conversation{sink: s})...)
 	}
 	return found
 }

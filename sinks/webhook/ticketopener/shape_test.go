@@ -192,3 +192,64 @@ func TestChecks(t *testing.T) {
 		{Name: "servicenow, a table that is not there", Server: now, Open: toServiceNow("nothing"), Password: presettest.CheckKey, Want: presettest.Row("table nothing", finding.Failed, "404", "ticket.type")},
 	})
 }
+
+// A check shows what following needs, by the names that people know, and what is configured but
+// missing.
+func TestChecksOfWhatFollows(t *testing.T) {
+	follow := func(change func(f *ticketopener.Follow)) *ticketopener.Follow {
+		f := &ticketopener.Follow{Comment: []string{"status"}, People: map[string]string{"ana": "a-1"}, KeepClosed: []string{"Won't Do"}, States: map[string]ticketopener.Move{
+			"closed": {To: "31"}, "reopened": {To: "to do"},
+		}}
+		change(f)
+		return f
+	}
+	toJira := func(change func(f *ticketopener.Follow)) func(string) (*webhook.Preset, error) {
+		return func(url string) (*webhook.Preset, error) {
+			system, err := ticketopener.NewJira(ticketopener.JiraOptions{URL: url, Project: "SEC", Type: "Task"})
+			return ticketopener.New(ticketopener.Options{System: system, Follow: follow(change), Now: time.Now}), err
+		}
+	}
+	toServiceNow := func(change func(f *ticketopener.Follow)) func(string) (*webhook.Preset, error) {
+		return func(url string) (*webhook.Preset, error) {
+			system, err := ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{URL: url, Table: "incident"})
+			return ticketopener.New(ticketopener.Options{System: system, Now: time.Now, Follow: follow(func(f *ticketopener.Follow) {
+				f.States = map[string]ticketopener.Move{"closed": {To: "6"}, "reopened": {To: "2"}}
+				f.KeepClosed, f.People = []string{"8"}, map[string]string{"ana": "u-1"}
+				change(f)
+			})}), err
+		}
+	}
+	asIs := func(*ticketopener.Follow) {}
+	server := func(change func(o *jira.Options)) http.Handler {
+		o := jira.Options{Email: "ana", Token: presettest.CheckKey, Project: "SEC", Now: time.Now}
+		change(&o)
+		return jira.New(o)
+	}
+	site := server(func(*jira.Options) {})
+	instance := servicenow.New(servicenow.Options{Username: "ana", Password: presettest.CheckKey, Roles: []string{"itil", "snc_internal"}, Now: time.Now})
+	silent := servicenow.New(servicenow.Options{Username: "ana", Password: presettest.CheckKey, Now: time.Now})
+	var tests []presettest.CheckTest
+	add := func(name string, server http.Handler, open func(string) (*webhook.Preset, error), step string, result finding.Result, detail, advice string) {
+		tests = append(tests, presettest.CheckTest{Name: name, Server: server, Open: open, Password: presettest.CheckKey, Want: presettest.Row(step, result, detail, advice)})
+	}
+	add("jira, the rights", site, toJira(asIs), "rights", finding.OK, "Add comments, Assign issues, Transition issues", "")
+	add("jira, a right that the account lacks", server(func(o *jira.Options) { o.Lacks = []string{"TRANSITION_ISSUES"} }), toJira(asIs),
+		"rights", finding.Failed, "lacks the permission Transition issues", "grant it")
+	add("jira, the statuses", site, toJira(asIs), "states", finding.OK, "To Do (1), In Progress (2), Done (3), Won't Do (4)", "")
+	add("jira, the statuses that are kept", site, toJira(asIs), "keep_closed", finding.OK, "Won't Do (4)", "")
+	add("jira, a status that is kept but not there", site, toJira(func(f *ticketopener.Follow) { f.KeepClosed = []string{"Rejected"} }),
+		"keep_closed", finding.Failed, `there is no "Rejected" (keep_closed[0])`, "correct follow.keep_closed; there are To Do (1)")
+	add("jira, the transitions, by an id and by a status", site, toJira(asIs), "transitions", finding.OK, "closed: Close (31, to Done), reopened: Reopen (11, to To Do)", "")
+	add("jira, a transition that is not there", site, toJira(func(f *ticketopener.Follow) { f.States["closed"] = ticketopener.Move{To: "41"} }),
+		"transitions", finding.Failed, `there is no "41" (closed)`, "there are Reopen (11, to To Do), Start (21, to In Progress), Close (31, to Done)")
+	add("jira, the people", site, toJira(asIs), "people", finding.OK, "ana: Ana Ops", "")
+	add("jira, a person who is not there", site, toJira(func(f *ticketopener.Follow) { f.People["ben"] = "nobody" }), "people", finding.Failed, `there is no "nobody" (ben)`, "correct follow.people")
+	add("servicenow, the rights", instance, toServiceNow(asIs), "rights", finding.OK, "the roles itil, snc_internal", "")
+	add("servicenow, roles that are not shown", silent, toServiceNow(asIs), "rights", finding.Untried, "may not see its roles", "itil")
+	add("servicenow, the states", instance, toServiceNow(asIs), "states", finding.OK, "Canceled (8), Closed (7), In Progress (2), New (1), On Hold (3), Resolved (6)", "")
+	add("servicenow, the moves", instance, toServiceNow(asIs), "moves", finding.OK, "closed: Resolved (6), reopened: In Progress (2)", "")
+	add("servicenow, a state that is not there", instance, toServiceNow(func(f *ticketopener.Follow) { f.States["closed"] = ticketopener.Move{To: "9"} }),
+		"moves", finding.Failed, `there is no "9" (closed)`, "correct follow.states; there are Canceled (8)")
+	add("servicenow, a person who is not there", instance, toServiceNow(func(f *ticketopener.Follow) { f.People["ben"] = "u-9" }), "people", finding.Failed, `there is no "u-9" (ben)`, "correct follow.people")
+	presettest.Checks(t, tests, "/workflows")
+}

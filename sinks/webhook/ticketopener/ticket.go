@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/failure"
+	"ndrbridge/internal/finding"
 	"ndrbridge/internal/jsonscan"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
@@ -101,6 +102,11 @@ func New(o Options) *webhook.Preset {
 	}
 	if _, ok := o.System.(commented); ok && o.Follow != nil && o.Notes != nil {
 		made.Poll = (&commentReader{preset: p}).poll
+	}
+	if i, ok := o.System.(inspector); ok && o.Follow != nil {
+		made.Inspect = func(ctx context.Context, c *webhook.Conversation) []finding.Finding {
+			return i.inspect(ctx, c, o.Follow)
+		}
 	}
 	return made
 }
