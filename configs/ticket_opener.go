@@ -70,10 +70,11 @@ type TicketOpener struct {
 	// Lookup finds the ticket of a detection; generic only. Without it, a crash at the
 	// wrong moment may open a second ticket.
 	Lookup *TicketLookup `yaml:"lookup" with:"system=generic"`
-	// Group opens one ticket for many detections; not with generic.
-	Group *TicketGroup `yaml:"group" with:"system=jira,servicenow,rt,redmine"`
-	// Follow lets a ticket follow its detection; not with generic.
-	Follow *TicketFollow `yaml:"follow" with:"system=jira,servicenow,rt,redmine"`
+	// Group opens one ticket for many detections.
+	Group *TicketGroup `yaml:"group"`
+	// Follow lets a ticket follow its detection. With generic, the system must serve the requests
+	// that the page about tickets describes, as with [TicketOpener.Group].
+	Follow *TicketFollow `yaml:"follow"`
 }
 
 // TicketLookup configures the request that asks a generic ticket system for the ticket of

@@ -311,6 +311,9 @@ func (c Comment) key() string {
 	return ""
 }
 
+// keyOf returns the key in the text of a comment.
+func keyOf(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
+
 // report is what is reported of a ticket.
 type report struct {
 	transform.TicketReport

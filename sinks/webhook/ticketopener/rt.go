@@ -256,7 +256,7 @@ func (r requestTracker) write(ctx context.Context, c *webhook.Conversation, t Ti
 // comment adds a comment, whose subject is the key: the history shows subjects, and no texts.
 func (r requestTracker) comment(ctx context.Context, c *webhook.Conversation, t Ticket, text string) error {
 	_, err := change(ctx, c, http.MethodPost, r.resource("ticket", t.ID, "comment"), map[string]any{
-		"Subject": text[strings.LastIndex(text, "\n")+1:], "Content": text, "ContentType": "text/plain",
+		"Subject": keyOf(text), "Content": text, "ContentType": "text/plain",
 	})
 	return err
 }

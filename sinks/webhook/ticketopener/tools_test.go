@@ -1,11 +1,13 @@
 package ticketopener_test
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -347,49 +349,96 @@ func (o *tool) onDesk(d *ticketserver.Desk) {
 
 // startOther starts a ticket system of an unknown kind.
 func startOther(t testing.TB) *tool {
-	o := &tool{name: "generic", now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), auth: [2]string{"u", "p"}}
-	type shown struct {
-		Number int    `json:"number"`
-		Ref    string `json:"ref"`
-		Page   string `json:"page"`
-	}
-	var mu sync.Mutex
-	var all []shown
-	o.opened = func() (ids []string) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, s := range all {
-			ids = append(ids, fmt.Sprint(s.Number))
-		}
-		return ids
+	o := &tool{
+		name: "generic", now: time.Date(2026, 3, 15, 9, 0, 0, 0, time.UTC), auth: [2]string{"u", "p"},
+		states: map[string]stateMove{
+			"closed":   {ticketopener.Move{To: "done", Fields: map[string]string{"reason": "closed"}}, "done"},
+			"reopened": {ticketopener.Move{To: "open"}, "open"},
+		},
+		initial: "new", working: "working", kept: "rejected", people: [2]string{"a", "b"},
 	}
 	o.serve(t, func(string) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			mu.Lock()
-			defer mu.Unlock()
-			if r.Method == http.MethodPost {
-				s := shown{Number: 4100 + len(all)}
-				if err := json.NewDecoder(r.Body).Decode(&s); err != nil {
-					w.WriteHeader(http.StatusBadRequest)
-					return
-				}
-				s.Page = "https://tickets.example/" + fmt.Sprint(s.Number)
-				all = append(all, s)
-				w.WriteHeader(http.StatusCreated)
-				_ = json.NewEncoder(w).Encode(map[string]shown{"ticket": s})
-				return
-			}
-			found := []shown{}
-			for _, s := range all {
-				if s.Ref == r.URL.Query().Get("ref") {
-					found = append(found, s)
-				}
-			}
-			_ = json.NewEncoder(w).Encode(map[string][]shown{"tickets": found})
-		})
+		d := &ticketserver.Desk{Initial: o.initial, Now: o.clock}
+		o.onDesk(d)
+		return otherSystem(d)
 	})
-	o.system = newGeneric(t, o.url, `{"ref": {{json (print .event.appliance "-" .event.subject)}}}`, o.url+"/tickets?ref={{.event.appliance}}-{{.event.subject}}")
+	o.url += "/tickets"
+	o.system = newGeneric(t, o.url, `{"ref": {{json (print .event.appliance "-" .event.subject)}}}`, o.url+"?ref={{.event.appliance}}-{{.event.subject}}")
 	return o
+}
+
+// otherSystem serves a desk as docs/tickets.md describes it.
+func otherSystem(d *ticketserver.Desk) http.Handler {
+	mux := http.NewServeMux()
+	type shown struct {
+		Number int    `json:"number"`
+		Page   string `json:"page"`
+	}
+	show := func(t ticketserver.Ticket) shown { return shown{t.ID, fmt.Sprint("https://tickets.example/", t.ID)} }
+	mux.HandleFunc("POST /tickets", func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Ref string }
+		if err := ticketserver.Decoder(w, r).Decode(&body); err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		ticketserver.Answer(w, http.StatusCreated, map[string]shown{"ticket": show(d.Open(ticketserver.Ticket{Reference: body.Ref}))})
+	})
+	mux.HandleFunc("GET /tickets", func(w http.ResponseWriter, r *http.Request) {
+		found := []shown{}
+		for _, t := range d.All() {
+			if t.Reference == r.URL.Query().Get("ref") {
+				found = append(found, show(t))
+			}
+		}
+		ticketserver.Answer(w, http.StatusOK, map[string][]shown{"tickets": found})
+	})
+	of := func(serve func(http.ResponseWriter, *http.Request, ticketserver.Ticket)) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			id, _ := strconv.Atoi(r.PathValue("id"))
+			t, ok := d.Find(id)
+			switch {
+			case !ok:
+				w.WriteHeader(http.StatusNotFound)
+			case t.Archived && r.Method != http.MethodGet:
+				w.WriteHeader(http.StatusForbidden)
+			default:
+				serve(w, r, t)
+			}
+		}
+	}
+	mux.HandleFunc("GET /tickets/{id}", of(func(w http.ResponseWriter, r *http.Request, t ticketserver.Ticket) {
+		now := map[string]any{
+			"status": t.Status, "closed": t.Status == "done" || t.Status == "rejected", "assignee": t.Assignee,
+			"commented": slices.ContainsFunc(t.Comments, func(c ticketserver.Comment) bool { return c.Subject == r.URL.Query().Get("comment") }),
+		}
+		if n := len(t.Moves); n > 0 {
+			now["moved"] = t.Moves[n-1].Format(time.RFC3339)
+		}
+		ticketserver.Answer(w, http.StatusOK, now)
+	}))
+	mux.HandleFunc("PATCH /tickets/{id}", of(func(w http.ResponseWriter, r *http.Request, t ticketserver.Ticket) {
+		var body struct{ Status, Assignee, Reason string }
+		err := ticketserver.Decoder(w, r).Decode(&body)
+		known := slices.Contains([]string{"", "open", "done"}, body.Status) && slices.Contains([]string{"", "a", "b"}, body.Assignee)
+		if err != nil || !known || body.Status == "done" && body.Reason == "" {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			return
+		}
+		d.Change(t.ID, func(t *ticketserver.Ticket) {
+			t.Status, t.Assignee = cmp.Or(body.Status, t.Status), cmp.Or(body.Assignee, t.Assignee)
+		})
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	mux.HandleFunc("POST /tickets/{id}/comments", of(func(w http.ResponseWriter, r *http.Request, t ticketserver.Ticket) {
+		var body struct{ Key, Text string }
+		if err := ticketserver.Decoder(w, r).Decode(&body); err != nil || body.Key == "" || !strings.HasSuffix(body.Text, body.Key) {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			return
+		}
+		d.Comment(t.ID, body.Key, body.Text)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	return mux
 }
 
 func newGeneric(t testing.TB, address, body, lookup string) ticketopener.System {
@@ -416,7 +465,7 @@ func eachTool(t *testing.T, test func(t *testing.T, o *tool)) {
 
 // eachFollower runs a test with each of the tools whose tickets follow their detections.
 func eachFollower(t *testing.T, test func(t *testing.T, o *tool)) {
-	for _, start := range []func(testing.TB) *tool{startJira, startServiceNow, startRT, startRedmine} {
+	for _, start := range []func(testing.TB) *tool{startJira, startServiceNow, startRT, startRedmine, startOther} {
 		o := start(t)
 		t.Run(o.name, func(t *testing.T) { test(t, o) })
 	}
