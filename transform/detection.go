@@ -70,7 +70,8 @@ type Detection struct {
 	Tracked []byte
 
 	object       []byte
-	participants []byte // the value in object
+	participants []byte  // the value in object
+	devices      []int64 // the first devices among them, if it was digested
 	repaired     bool
 	severity     Severity
 }
@@ -161,6 +162,9 @@ func (d Detection) URL() string { return Text(d.field("url")) }
 // Devices returns the ids of the devices among the participants, in order and without
 // duplicates, up to maxIDs of them. all reports whether these are all.
 func (d Detection) Devices(maxIDs int) (ids []int64, all bool) {
+	if n := len(d.devices); n > 0 && n < maxDigestedDevices && n <= maxIDs {
+		return d.devices, true
+	}
 	for participant := range jsonscan.Elements(d.Participants()) {
 		var kind, object []byte
 		for name, value := range jsonscan.Members(participant) {
@@ -170,12 +174,9 @@ func (d Detection) Devices(maxIDs int) (ids []int64, all bool) {
 			case "object_id":
 				object = value
 			}
-			if kind != nil && object != nil {
-				break
-			}
 		}
-		id, err := integer(object)
-		if err != nil || string(kind) != `"device"` || slices.Contains(ids, id) {
+		id, ok := deviceOf(kind, object)
+		if !ok || slices.Contains(ids, id) {
 			continue
 		}
 		if len(ids) == maxIDs {
@@ -184,6 +185,15 @@ func (d Detection) Devices(maxIDs int) (ids []int64, all bool) {
 		ids = append(ids, id)
 	}
 	return ids, true
+}
+
+// deviceOf returns the id of a participant that is a device.
+func deviceOf(kind, object []byte) (id int64, ok bool) {
+	if string(kind) != `"device"` {
+		return 0, false
+	}
+	id, err := integer(object)
+	return id, err == nil
 }
 
 // field returns the value of a field, or nil if it is absent.

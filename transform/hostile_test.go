@@ -72,6 +72,15 @@ func TestDevicesAreLimited(t *testing.T) {
 	d := parse(t, `{"id":1,"mod_time":5,"participants":[`+b.String()[1:]+`]}`)
 	ids, whole := d.Devices(1000)
 	assert.True(t, len(ids) == 1000 && !whole && ids[999] == 999, len(ids), "devices, whole", whole)
+	ids, whole = d.Digested().Devices(1000)
+	assert.True(t, len(ids) == 1000 && !whole && ids[999] == 999, len(ids), "devices of a digested detection, whole", whole)
+	const device, other = `{"object_type":"device","object_id":9007199254740995}`, `{"object_type":"device","object_id":0}`
+	few := parse(t, `{"id":1,"mod_time":5,"participants":[1,`+device+`,`+other+`,`+device+`,{"object_type":"ipaddr","object_id":7}]}`)
+	ids, whole = few.Devices(1000)
+	digested, wholly := few.Digested().Devices(1000)
+	assert.True(t, whole && wholly, "whole", whole, wholly)
+	assert.EqualSlices(t, ids, []int64{9007199254740995, 0})
+	assert.EqualSlices(t, digested, ids)
 	assert.Equal(t, string(d.Tracked), fmt.Sprintf(`{"participants":%d,"list":2}`, participants), "tracked")
 }
 

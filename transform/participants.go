@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"hash/crc32"
+	"slices"
 	"strings"
 
 	"ndrbridge/internal/jsonscan"
@@ -31,13 +32,16 @@ var participantFields = [...]string{
 	"username", "usernames", "origins",
 }
 
+// Indexes in participantFields.
+const objectType, objectID = 2, 3
+
 // Digested returns the detection with a Tracked that remembers its participants, so that Changes
 // finds those that differ between two versions. ParseDetection leaves this out, since most of what
 // a poll reads is known.
 func (d Detection) Digested() Detection {
 	t := parseTracked(d.Tracked)
 	if t.digests == nil {
-		t.digests = appendDigests(make([]byte, 0, 64), d.participants)
+		t.digests, d.devices = appendDigests(make([]byte, 0, 64), d.participants)
 		d.Tracked = t.encode()
 	}
 	return d
@@ -45,8 +49,12 @@ func (d Detection) Digested() Detection {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendDigests appends the digests of participants. There are none unless these are an array.
-func appendDigests(dst, participants []byte) []byte {
+// maxDigestedDevices bounds Detection.devices.
+const maxDigestedDevices = 100
+
+// appendDigests appends the digests of participants, and returns Detection.devices. There are none
+// unless these are an array.
+func appendDigests(dst, participants []byte) (_ []byte, devices []int64) {
 	dst = append(dst, '"')
 	begin := len(dst)
 	var all uint64 // the sum of the digests, which does not depend on their order
@@ -54,8 +62,12 @@ func appendDigests(dst, participants []byte) []byte {
 	var meaning []byte
 	for participant := range jsonscan.Elements(participants) {
 		var id []byte
-		if id, meaning = appendParticipant(meaning[:0], participant); len(id) > maxIDSize {
+		var values participantValues
+		if id, values, meaning = appendParticipant(meaning[:0], participant); len(id) > maxIDSize {
 			id = nil
+		}
+		if device, ok := deviceOf(values[objectType], values[objectID]); ok && len(devices) < maxDigestedDevices && !slices.Contains(devices, device) {
+			devices = append(devices, device)
 		}
 		digest := crc32.Checksum(meaning, castagnoli)
 		all += uint64(digest)
@@ -70,16 +82,18 @@ func appendDigests(dst, participants []byte) []byte {
 	if !fits {
 		dst = base64.RawURLEncoding.AppendEncode(append(dst[:begin], allDigest...), binary.BigEndian.AppendUint64(nil, all))
 	}
-	return append(dst, '"')
+	return append(dst, '"'), devices
 }
 
+// participantValues are the values of participantFields.
+type participantValues [len(participantFields)][]byte
+
 // appendParticipant appends to a text what makes a change of a participant, and returns the digits
-// of its id, or nil if that is not an integer.
-func appendParticipant(dst, participant []byte) (id, _ []byte) {
+// of its id, or nil if that is not an integer, and its fields.
+func appendParticipant(dst, participant []byte) (id []byte, values participantValues, _ []byte) {
 	if participant[0] != '{' {
-		return nil, append(dst, participant...)
+		return nil, values, append(dst, participant...)
 	}
-	var values [len(participantFields)][]byte
 	for name, value := range jsonscan.Members(participant) {
 		for i, field := range participantFields {
 			if string(name) == field {
@@ -93,7 +107,7 @@ func appendParticipant(dst, participant []byte) (id, _ []byte) {
 	if id = jsonscan.Number(values[0]); bytes.ContainsAny(id, ".eE") {
 		id = nil
 	}
-	return id, dst
+	return id, values, dst
 }
 
 // appendMeaning appends a value: nothing if it says nothing, and a number that is written as a
