@@ -29,7 +29,7 @@ type followUpsRow struct {
 	Without sideRow `json:"without"`
 	// Cost is the median CPU time with follow-ups, divided by that without.
 	Cost float64 `json:"cpu_by_without"`
-	// Types counts the other events of the last run that came before the last version, by type.
+	// Types counts the other events of the last run until there are some about detections, by type.
 	Types map[string]int `json:"events_besides"`
 }
 
@@ -169,7 +169,6 @@ func (b *bench) drainVersions(ctx context.Context, url, dir string, with bool) (
 	case <-ctx.Done():
 		err = s.failure(ctx.Err())
 	}
-	types = received.others()
 	if err == nil && with {
 		// Nothing of this is measured: it shows that the follow-ups were at work.
 		err = s.until(ctx, askEvery, func() (bool, error) {
@@ -177,6 +176,7 @@ func (b *bench) drainVersions(ctx context.Context, url, dir string, with bool) (
 			return have["detection.noted"] > 0 && have["detection.context"] > 0 && have["detection.evidence"] > 0, nil
 		})
 	}
+	types = received.others()
 	_, m, stopErr := s.stop()
 	f.Anon, f.Resident = m.anon, m.resident
 	return f, types, errors.Join(err, stopErr)
