@@ -19,6 +19,7 @@ const (
 	StreamIntervals = "blind_spots/exclusion_intervals"
 	StreamAlerts    = "blind_spots/alerts"
 	StreamIngest    = "blind_spots/record_ingest"
+	StreamTracking  = "blind_spots/ticket_tracking"
 )
 
 // NewExclusionIntervals returns a source of the exclusion intervals of an appliance that begin
@@ -46,6 +47,14 @@ func NewRecordIngest(client *appliance.Client, store FollowUpStore, o StreamOpti
 	return newBlindSpots(blindSpots{kind: transform.BlindIngest, of: isHalted, single: true}, cluster, store, StreamIngest, o)
 }
 
+// NewTicketTracking returns a source of whether an appliance's ticket tracking is switched off, also at
+// the first contact. One that does not show that is taken to be on.
+func NewTicketTracking(client *appliance.Client, store FollowUpStore, o StreamOptions) Source {
+	l := newBlindSpots(blindSpots{kind: transform.BlindTracking, of: isUntracked, single: true}, client.TicketTracking, store, StreamTracking, o)
+	l.announce = true
+	return l
+}
+
 // blindSpots compares what makes an appliance blind.
 type blindSpots struct {
 	kind   string
@@ -60,7 +69,7 @@ type blindness struct {
 	since, until time.Time // zero: not known
 }
 
-func newBlindSpots(b blindSpots, fetch func(context.Context, *appliance.Page) error, store FollowUpStore, stream string, o StreamOptions) Source {
+func newBlindSpots(b blindSpots, fetch func(context.Context, *appliance.Page) error, store FollowUpStore, stream string, o StreamOptions) *listing {
 	l := newListing(store, stream, o)
 	l.fetch = fetch
 	l.compare = func(_ context.Context, s snapshot) (listingChanges, error) { return b.compare(l.events, s) }
@@ -125,7 +134,7 @@ func (b blindSpots) compare(encoder transform.Encoder, s snapshot) (c listingCha
 }
 
 // blindFields are the fields that decide.
-var blindFields = []string{"id", "disabled", "ingest_enabled", "interval_type", "start", "end"}
+var blindFields = []string{"id", "disabled", "enabled", "ingest_enabled", "interval_type", "start", "end"}
 
 func isDisabled(alert map[string][]byte, _ time.Time) (blindness, error) {
 	return blindness{open: string(alert["disabled"]) == "true"}, nil
@@ -139,6 +148,10 @@ func isHalted(settings map[string][]byte, _ time.Time) (blindness, error) {
 		return blindness{open: true}, nil
 	}
 	return blindness{}, errors.New("ingest_enabled is neither true nor false")
+}
+
+func isUntracked(settings map[string][]byte, _ time.Time) (blindness, error) {
+	return blindness{open: string(settings["enabled"]) == "false"}, nil
 }
 
 // epochMonday is when the first Monday after the epoch began, in seconds.

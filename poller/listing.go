@@ -12,7 +12,7 @@ import (
 
 // listing is a source that compares all objects that an appliance lists with those that it
 // remembers. It commits the events about what changed together with the new memory. What exists at
-// the first contact gives no events.
+// the first contact gives no events, unless it is announced.
 type listing struct {
 	stream
 	memory FollowUpStore
@@ -20,6 +20,8 @@ type listing struct {
 
 	fetch   func(ctx context.Context, page *appliance.Page) error
 	compare func(ctx context.Context, s snapshot) (listingChanges, error)
+	// announce means that what exists at the first contact gives events, too.
+	announce bool
 
 	// emptied is set if the last answer was empty although the appliance listed several objects
 	// before. The next one decides whether they are gone.
@@ -122,7 +124,10 @@ func (l *listing) poll(ctx context.Context) (Next, error) {
 		return Idle, fmt.Errorf("read what the appliance lists: %w", err)
 	}
 	if first {
-		position.Contact, c.events = s.at.UnixMilli(), nil
+		position.Contact = s.at.UnixMilli()
+	}
+	if first && !l.announce {
+		c.events = nil
 		l.log.Info("the first contact: what the appliance lists now gives no events", "remembered", len(c.memory))
 	}
 	if first || len(c.events) > 0 || len(c.memory) > 0 {

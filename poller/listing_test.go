@@ -456,6 +456,20 @@ func TestBlindSpotsAreEvents(t *testing.T) {
 			l.expect("the list is empty once")
 			l.expect("and again", "blindspot.closed 9007199254740992 "+at(0), "blindspot.closed 9007199254740993 "+at(0))
 		}},
+		"ticket tracking": {poller.NewTicketTracking, func(l *listings) {
+			l.call("PATCH", "/extra/ticketing", `{"enabled":false}`)
+			l.expect("it is off at the first contact", "blindspot.opened ticket_tracking "+at(0))
+			l.expect("it is still off")
+			l.restart()
+			l.expect("it is off after a restart")
+			l.call("PATCH", "/extra/ticketing", `{"enabled":true}`)
+			l.expect("it is on", "blindspot.closed ticket_tracking "+at(0))
+			l.says(`["a shape that is not documented"]`)
+			l.expect("that is not shown")
+			l.says("")
+			l.call("PATCH", "/extra/ticketing", `{"enabled":false}`)
+			l.expect("it is off", "blindspot.opened ticket_tracking "+at(0))
+		}},
 		"the ingest of records": {poller.NewRecordIngest, func(l *listings) {
 			l.expect("the first contact")
 			l.call("PATCH", "/extra/cluster", `{"ingest_enabled":false}`)
@@ -673,6 +687,7 @@ func (d directly) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestAPartThatTheApplianceRefusesIsOffWhileTheOthersGoOn(t *testing.T) {
 	opens := map[string]openListing{
 		tuningPath: newRules, "/exclusionintervals": poller.NewExclusionIntervals, "/alerts": poller.NewDisabledAlerts, "/service/cluster": poller.NewRecordIngest,
+		"/service/ticketing": poller.NewTicketTracking,
 	}
 	for path := range opens {
 		for _, status := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity} {

@@ -191,6 +191,7 @@ const (
 	BlindInterval = "exclusion_interval" // alerts are suppressed
 	BlindAlert    = "alert"              // an alert is disabled
 	BlindIngest   = "record_ingest"      // no records are stored
+	BlindTracking = "ticket_tracking"    // neither tickets nor notes can be written
 )
 
 // blindFields are the fields of an exclusion interval or an alert that events show.

@@ -27,7 +27,7 @@ func TestATicketIsWrittenAndRecognized(t *testing.T) {
 	require.NoError(t, a.Update(hasTicket, id))
 	soc := startInbox(t)
 	base := configuration(t, url, webhookSink("soc", soc.URL))
-	base = strings.Replace(base, "rate_limit: 1000", "rate_limit: 1000\n    auth_retry: 100ms", 1)
+	base = strings.Replace(base, "rate_limit: 1000", "rate_limit: 1000\n    auth_retry: 100ms\n    blind_spots: {ticket_tracking: true, interval: 50ms}", 1)
 	enabled := base + "\ntickets: {enabled: true}\n"
 	r := run(t, enabled)
 	await(t, "the backlog", func() bool { return soc.count("") == 3 })
@@ -69,8 +69,14 @@ func TestATicketIsWrittenAndRecognized(t *testing.T) {
 	r.reload(t, base)
 	assert.Empty(t, metrics(), "metrics of a removed writer")
 	await(t, "the log to report the pending commands", func() bool { return strings.Contains(r.log.String(), "tickets.enabled is false; they are kept") })
+	await(t, "the event about ticket tracking", func() bool {
+		return soc.find("blindspot.opened", func(e transform.Event) bool { return strings.Contains(string(e.Data()), "ticket_tracking") })
+	})
 	a.SetTicketing(true)
 	r.reload(t, enabled)
+	await(t, "the event about its end", func() bool { return soc.find("blindspot.closed", func(transform.Event) bool { return true }) })
+	assert.Equal(t, len(soc.of("io.ndrbridge.blindspot.opened")), 1, "events about ticket tracking")
+	assert.Equal(t, strings.Count(r.log.String(), "tickets are not written until this is fixed"), 1, "lines of the log about it")
 	await(t, "the pending command", func() bool {
 		return soc.find("ticket.applied", func(e transform.Event) bool { return strings.Contains(string(e.Data()), "closed") })
 	})

@@ -63,6 +63,7 @@ func followUpsOf(a configs.Appliance) []followUp {
 	add(b.ExclusionIntervals, poller.StreamIntervals, b.Interval, poller.NewExclusionIntervals)
 	add(b.Alerts, poller.StreamAlerts, b.Interval, poller.NewDisabledAlerts)
 	add(b.RecordIngest, poller.StreamIngest, b.Interval, poller.NewRecordIngest)
+	add(b.TicketTracking, poller.StreamTracking, b.Interval, poller.NewTicketTracking)
 	return all
 }
 

@@ -37,7 +37,7 @@ var vocabularies = map[string]vocabulary{
 	"detection.status":     {texts: append(transform.Statuses(), transform.StatusOpen), meant: map[string]string{"resolved": "closed"}},
 	"detection.resolution": {texts: transform.Resolutions()},
 	"visibility.state":     {texts: []string{"hidden", "gone", "shown"}},
-	"blindspot.kind":       {texts: []string{transform.BlindInterval, transform.BlindAlert, transform.BlindIngest}},
+	"blindspot.kind":       {texts: []string{transform.BlindInterval, transform.BlindAlert, transform.BlindIngest, transform.BlindTracking}},
 	"detection.risk_score": {numbers: riskScores()},
 }
 

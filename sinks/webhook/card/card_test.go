@@ -127,6 +127,8 @@ func TestATitleSaysWhatAppliancesDoNoLongerShowOrRecord(t *testing.T) {
 		"Alert Disk is disabled at hq: it notifies nobody":                            blind(true, transform.BlindAlert, `{"name":"Disk"}`),
 		"Alert Disk is no longer disabled at hq":                                      blind(false, transform.BlindAlert, `{"name":"Disk"}`),
 		"Record ingest is halted at hq: no records are stored":                        blind(true, transform.BlindIngest, `{}`),
+		"Ticket tracking is off at hq: neither tickets nor notes are written":         blind(true, transform.BlindTracking, `{}`),
+		"Ticket tracking is on again at hq":                                           blind(false, transform.BlindTracking, `{}`),
 		"Record ingest is no longer halted at hq: records are stored":                 blind(false, transform.BlindIngest, `{}`),
 		"Blind spot opened: packet capture":                                           blind(true, "packet_capture", `{}`),
 		"Tuning rule 7 of hq was added: it hides detections":                          rule("created", `,"enabled":true`),

@@ -244,6 +244,8 @@ func blindTitle(event, kind, name, appliance string) string {
 		return "Alert " + name + either(" is disabled at "+appliance+": it notifies nobody", " is no longer disabled at "+appliance)
 	case transform.BlindIngest:
 		return "Record ingest is " + either("halted at "+appliance+": no records are stored", "no longer halted at "+appliance+": records are stored")
+	case transform.BlindTracking:
+		return "Ticket tracking is " + either("off at "+appliance+": neither tickets nor notes are written", "on again at "+appliance)
 	}
 	return "Blind spot " + strings.TrimPrefix(event, "blindspot.") + ": " + strings.ReplaceAll(kind, "_", " ") + " " + name
 }

@@ -224,6 +224,35 @@ func TestAGroupDoesNotWaitForeverForTheTicketOfAnother(t *testing.T) {
 	})
 }
 
+// A detection keeps its place on a ticket although what it did there could not be stored, and others
+// came before it was tried again.
+func TestADetectionKeepsItsPlaceInAGroup(t *testing.T) {
+	eachFollower(t, func(t *testing.T, o *tool) {
+		f, before := newGrouping(t, o), len(o.opened())
+		assert.True(t, f.preset().Undivided, "two detections of a group may be sent at the same time")
+		store, calls := presettest.Faulty(f.memory), 0
+		all := make([]transform.Event, 4)
+		for i := range all {
+			all[i] = with(t, 1, version(t, 7+i, i, "new"))
+		}
+		require.NoError(t, f.send(t, all[0], all[1]))
+		store.Remember = func() error {
+			if calls++; calls > 1 {
+				return errors.New("the disk is full")
+			}
+			return nil
+		}
+		assert.Error(t, f.send(t, all[2]), "it counts as delivered")
+		store.Remember = nil
+		require.NoError(t, f.send(t, all[3], all[2]))
+		assert.Equal(t, f.linked(before), "7 8 9, 10")
+		assert.Equal(t, o.see(o.opened()[before]).Comments, 2, "comments")
+		for _, id := range o.opened()[before:] {
+			o.change(id, func(i *ticket) { i.Deleted = true })
+		}
+	})
+}
+
 // Whatever happens in any order, and however often something fails or events come again, each
 // detection has one ticket, each change is one comment, and the last state arrives.
 func TestEachDetectionOfAGroupHasOneTicket(t *testing.T) {
