@@ -208,13 +208,16 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "the stand-in shows the newest transactions with three fields")
 		return
 	}
-	type item struct{ Type, Data, Created string }
-	items := []item{{"Create", "", t.Created.UTC().Format(time.RFC3339)}}
+	type item struct {
+		Type, Data, Created string
+		Of                  string `json:"type"`
+	}
+	items := []item{{"Create", "", t.Created.UTC().Format(time.RFC3339), "transaction"}}
 	for _, at := range t.Moves {
-		items = append(items, item{"Status", "", at.UTC().Format(time.RFC3339)})
+		items = append(items, item{"Status", "", at.UTC().Format(time.RFC3339), "transaction"})
 	}
 	for _, c := range t.Comments {
-		items = append(items, item{"Comment", c.Subject + "\n", c.At.UTC().Format(time.RFC3339)})
+		items = append(items, item{"Comment", c.Subject + "\n", c.At.UTC().Format(time.RFC3339), "transaction"})
 	}
 	slices.SortStableFunc(items, func(a, b item) int { return strings.Compare(b.Created, a.Created) })
 	most, err := strconv.Atoi(q.Get("per_page"))

@@ -203,7 +203,10 @@ func (r requestTracker) read(ctx context.Context, c *webhook.Conversation, t Tic
 		return Standing{}, err
 	}
 	var reply struct {
-		Items []struct{ Type, Data, Created string }
+		Items []struct {
+			Type, Data, Created string
+			Of                  string `json:"type"` // which differs from Type by case alone
+		}
 	}
 	if err := decode(a, failure.Transient, &reply); err != nil {
 		return Standing{}, err
