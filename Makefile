@@ -80,13 +80,14 @@ alerts:
 
 # Tests the bridge and its sinks with real brokers and OpenSearch, which the tests start on
 # loopback unless NDRBRIDGE_TEST_KAFKA names some, and with rsyslog and syslog-ng, in the
-# folder NDRBRIDGE_TEST_SYSLOG if they are not installed. It needs Linux and the packages that .ci/run
+# folder NDRBRIDGE_TEST_SYSLOG if they are not installed, and with Request Tracker and Redmine,
+# which .ci/tickets installs. It needs Linux and the packages that .ci/run
 # installs. The commands of those documents that need curl or jq, or build programs, run
 # there too, and those of a page in docs/start with the Debian package: make e2e
 # ONLY=TestThePackageDeliversAsThePageShows prints them. Schemathesis tests the stand-in appliance
 # and the admin API against their descriptions.
 e2e:
-	go test -tags e2e -count=1 -timeout 30m -p 1 $(if $(ONLY),-run $(ONLY)) -v ./test/e2e ./test/docs
+	go test -tags e2e -count=1 -timeout 30m -p 1 $(if $(ONLY),-run $(ONLY)) $(if $(SKIP),-skip $(SKIP)) -v ./test/e2e ./test/docs
 
 # Prints the alerts, with links to where you publish docs/runbook.md:
 # make rules RUNBOOK_URL=https://wiki.example/ndrbridge/runbook > rules.yaml

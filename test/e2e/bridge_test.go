@@ -108,8 +108,11 @@ func runBridge(t testing.TB, program, config string) *bridge {
 	return b
 }
 
-// status returns the bridge's status.
-func (b *bridge) status() (status admin.Status, err error) {
+// status returns the status of a bridge with one sink.
+func (b *bridge) status() (admin.Status, error) { return b.statusOf(1) }
+
+// statusOf returns the status of a bridge with a number of sinks.
+func (b *bridge) statusOf(sinks int) (status admin.Status, err error) {
 	answer, err := http.Get(b.admin + "/api/v1/status")
 	if err != nil {
 		return status, fmt.Errorf("%w\n%s", err, b.output.end())
@@ -118,7 +121,7 @@ func (b *bridge) status() (status admin.Status, err error) {
 	if err := json.NewDecoder(answer.Body).Decode(&status); err != nil {
 		return status, err
 	}
-	if len(status.Sinks) != 1 {
+	if len(status.Sinks) != sinks {
 		return status, fmt.Errorf("the bridge has %d sinks", len(status.Sinks))
 	}
 	return status, nil
