@@ -168,8 +168,10 @@ func (f *Follow) intend(e transform.Event, m *memories) (i intention) {
 	return i
 }
 
-// The keys of Follow.States that are more than a status.
+// The status of a detection whose ticket is opened, and the keys of Follow.States that are more than
+// a status.
 const (
+	stateNew      = "new"
 	stateClosed   = "closed"
 	stateReopened = "reopened"
 )

@@ -121,6 +121,10 @@ func TestATicketFollowsItsDetection(t *testing.T) {
 			{"a closed detection closes it, with one comment", []step{opening,
 				{nil, changed(t, 7, 1, "closed", "", "status"), "updated to " + closing + " with a comment"},
 			}, closing + ", 1 comment"},
+			{"a detection that is closed at first sight has a closed ticket", []step{
+				{nil, version(t, 7, 0, "closed"), "opened, updated to " + closing},
+				{nil, changed(t, 7, 1, "in_progress", "", "status"), "updated to " + o.states["reopened"].Status + " with a comment"},
+			}, o.states["reopened"].Status + ", 1 comment"},
 			{"the same version again changes nothing", []step{opening,
 				{nil, changed(t, 7, 1, "closed", "", "status"), "updated to " + closing + " with a comment"},
 				{nil, again, "updated with a comment"},

@@ -155,7 +155,14 @@ func (p *preset) converse(ctx context.Context, c *webhook.Conversation, events [
 			return 1, err
 		}
 	}
-	return 1, p.link(ctx, c, e, m)
+	if err := p.link(ctx, c, e, m); err != nil {
+		return 1, err
+	}
+	// A ticket is opened as that of a new detection, and follows at once.
+	if i := p.o.Follow.intend(e, m); i.key != "" {
+		_, err = p.follow(ctx, c, e, m, intention{state: i.state, key: i.key})
+	}
+	return 1, err
 }
 
 // rests reports whether an event needs neither a request nor the memory.
@@ -193,7 +200,7 @@ func opensNoTicket(e transform.Event) bool {
 
 // statusOf returns the status of a version's detection.
 func statusOf(e transform.Event) string {
-	return cmp.Or(transform.Text(jsonscan.At(e.Data(), "detection.status")), "new")
+	return cmp.Or(transform.Text(jsonscan.At(e.Data(), "detection.status")), stateNew)
 }
 
 // ticketOf returns the ticket id of a detection at its appliance, or "".
@@ -230,7 +237,7 @@ func (p *preset) findOrOpen(ctx context.Context, c *webhook.Conversation, e tran
 		return nil
 	}
 	m.lead.Attempt, m.lead.followed = time.Time{}, followed{State: m.lead.State, Recorded: m.lead.Recorded, Seen: m.lead.status}
-	m.own.Ticket, m.own.State, m.own.Recorded = m.lead.Ticket, statusOf(e), e.RecordedTime
+	m.own.Ticket, m.own.State, m.own.Recorded = m.lead.Ticket, stateNew, e.RecordedTime
 	if err := p.linkOthers(ctx, c, e, m); err != nil {
 		return err
 	}
@@ -247,7 +254,7 @@ func (p *preset) open(ctx context.Context, c *webhook.Conversation, e transform.
 		return err
 	}
 	if p.o.System.searchable() {
-		m.lead.Attempt, m.own.State, m.own.Recorded = p.o.Now(), statusOf(e), e.RecordedTime
+		m.lead.Attempt, m.own.State, m.own.Recorded = p.o.Now(), stateNew, e.RecordedTime
 		if err := p.remember(ctx, c, e, m, nil); err != nil {
 			return err
 		}
