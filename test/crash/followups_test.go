@@ -200,14 +200,14 @@ func (s *sensor) pick(random *rand.Rand) *standin.Version {
 // byTest marks the requests that no hazard affects.
 const byTest = "X-Test"
 
-// ask makes a request that no hazard affects.
-func (s *sensor) ask(method, path, body string) *httptest.ResponseRecorder {
+// ask makes a request to an appliance that no hazard affects.
+func ask(a *standin.Appliance, method, path, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "/api/v1"+path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set(byTest, "true")
 	answer := httptest.NewRecorder()
-	s.appliance.ServeHTTP(answer, r)
+	a.ServeHTTP(answer, r)
 	return answer
 }
 

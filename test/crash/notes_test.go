@@ -30,7 +30,7 @@ func (s *sensor) writeNotes(ctx context.Context, t *testing.T, random *rand.Rand
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		// Otherwise the detection is hidden, or has vanished.
-		if s.ask(http.MethodPut, fmt.Sprintf("/detections/%d/notes", v.ID), string(body)).Code == http.StatusNoContent {
+		if ask(s.appliance, http.MethodPut, fmt.Sprintf("/detections/%d/notes", v.ID), string(body)).Code == http.StatusNoContent {
 			f.written[v.ID] = append(f.written[v.ID], text)
 		}
 	})

@@ -130,7 +130,7 @@ func (s *sensor) change(t *testing.T, method, path string, object map[string]any
 		assert.NoError(t, err)
 		body = string(encoded)
 	}
-	answer := s.ask(method, path, body)
+	answer := ask(s.appliance, method, path, body)
 	assert.True(t, answer.Code < http.StatusMultipleChoices, method, path, answer.Code, answer.Body)
 	return answer.Header().Get("Location")
 }
