@@ -53,6 +53,7 @@ func TestDemo(t *testing.T) {
 		assert.True(t, regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d .*(created|updated|logged|stored) `).MatchString(stdout.String()), "the output shows no event")
 		assert.True(t, regexp.MustCompile(`The chat received [1-9]\d* messages with [1-9]`).MatchString(stdout.String()), "the chat got nothing")
 		assert.True(t, regexp.MustCompile(`[1-9]\d* tickets were opened in Jira; [1-9]\d* detections were linked to their tickets, and [1-9]\d* were closed`).MatchString(stdout.String()))
+		assert.Contains(t, stdout.String(), "The first ticket was commented, closed and reopened, and ada's comment arrived in the detection's note.")
 		assert.Equal(t, code, commandline.ExitDone, "standard error", &stderr, "exit code")
 		assert.Equal(t, stderr.String(), "", "standard error", &stderr)
 		folder := stdout.folder(t.Context())

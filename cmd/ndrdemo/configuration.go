@@ -46,13 +46,19 @@ sinks:
     webhook:
       url: {{printf "%q" .JiraURL}}
       auth: {username: {{.Email}}, password: {{.Token}}}
-      ticket: {system: jira, project: {{.Project}}}
-    match: event.action == "created" && detection.risk_score >= 98
+      ticket:
+        system: jira
+        project: {{.Project}}
+        follow:
+          comment: [status]
+          states: {closed: {to: Done, fields: {resolution: Done}}, reopened: {to: To Do}}
+    match: detection.risk_score >= 98
     retry: {initial: 100ms, max: 2s}
   - name: log
     file: {path: {{printf "%q" .File}}, rotate: {max_bytes: 0}}
-tickets: # links detections to their tickets, and closes them when the tickets are closed
+tickets: # links detections to their tickets, closes them when the tickets are closed, and brings comments to their notes
   enabled: true
+  notes: {out: true, interval: 1s}
   webhooks: {jira: {secret: {{.Secret}}, accounts: [{{.Account}}]}}
 `
 

@@ -46,6 +46,7 @@ func play(ctx context.Context, s settings, stdout io.Writer) (err error) {
 		return err
 	default:
 	}
+	d.tickets.untold = d.story.missing()
 	return conclude(d.arrivals.ledger, d.arrivals.shown(), d.chat.counted(), d.tickets, stdout)
 }
 
@@ -58,6 +59,7 @@ type demo struct {
 	arrivals *arrivals
 	chat     *chat
 	jira     *jira.Server
+	story    *story
 	tickets  ticketCount // set by watch
 	failures chan error  // of parts that should run until they are stopped
 }
@@ -104,6 +106,7 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	d.jira = newJira(d.JiraURL, b.AdminAddress())
+	d.story = &story{appliance: d.arrivals.appliance, url: d.ApplianceURL, jira: d.jira, screen: d.screen}
 	jiraServer.Config.Handler = d.jira
 	jiraServer.Start()
 	control, err := admin.NewClient("http://"+b.AdminAddress(), "")
@@ -169,6 +172,11 @@ func (d *demo) watch(ctx context.Context, control *admin.Client) error {
 	var living sync.WaitGroup
 	living.Go(func() { d.arrivals.appliance.Live(alive, rates(d.rate)) })
 	living.Go(func() { d.fail(closeIssues(alive, d.jira)) })
+	untold, endStory := context.WithCancel(context.WithoutCancel(ctx))
+	var telling sync.WaitGroup
+	telling.Go(func() { d.story.tell(untold) })
+	defer telling.Wait()
+	defer endStory()
 	err := d.await(alive, func() bool { return false })
 	end()
 	living.Wait()
@@ -185,7 +193,7 @@ func (d *demo) watch(ctx context.Context, control *admin.Client) error {
 // caughtUp reports whether every sink has received everything and no ticket change is in
 // flight, which would create another version on the appliance.
 func (d *demo) caughtUp(ctx context.Context, control *admin.Client) bool {
-	if !d.arrivals.caughtUp() { // the tickets sink may still receive events
+	if d.story.missing() != "" || !d.arrivals.caughtUp() { // the tickets sink may still receive events
 		return false
 	}
 	var quiet bool

@@ -44,11 +44,14 @@ func command(stdout io.Writer) *cobra.Command {
   a webhook receiver     that accepts every event, but hangs up before responding to one
                          in a hundred
   a chat                 that accepts Slack messages and shows them in a browser
-  a Jira                 in which issues are moved to Done
+  a Jira                 in which issues are moved to Done. Its first one has a story: a
+                         person comments on it, which arrives in the note of the
+                         detection, and its detection is closed and reopened
   the bridge             configured with a file, as in production: it delivers all three
                          streams to NATS, to the webhook and to a file, posts cards of
                          high-risk detections in the chat, and opens tickets in Jira for
-                         those with the highest risk, which close the detections
+                         those with the highest risk, which close the detections, and
+                         follow them
 
 It prints the address of each, so that you can use curl or nats with them, and the name of
 the bridge's log, then some of the events that reach the webhook. The status page shows

@@ -102,6 +102,12 @@ func conclude(l *ledger.Ledger, s shown, posted chatCount, tickets ticketCount, 
 	fmt.Fprintf(w, "\nThe chat received %d messages with %d cards.\n", posted.messages, posted.cards)
 	fmt.Fprintf(w, "%d tickets were opened in Jira; %d detections were linked to their tickets, and %d were closed with them.\n",
 		tickets.opened, tickets.linked, tickets.closed)
+	switch {
+	case tickets.untold != "":
+		faults = append(faults, "It did not happen that "+tickets.untold+".")
+	case tickets.opened > 0:
+		fmt.Fprintf(w, "The first ticket was commented, closed and reopened, and %s's comment arrived in the detection's note.\n", storyteller)
+	}
 	if tickets.twice > 0 {
 		faults = append(faults, fmt.Sprintf("%d tickets were opened for detections that already had one.", tickets.twice))
 	}

@@ -32,6 +32,13 @@ func TestASecondTicketBreaksTheGuarantee(t *testing.T) {
 	assert.Contains(t, out.String(), "1 tickets were opened for detections that already had one", &out)
 }
 
+func TestAStoryThatEndsEarlyBreaksTheGuarantee(t *testing.T) {
+	var out strings.Builder
+	err := conclude(ledger.New(), shown{}, chatCount{}, ticketCount{opened: 1, untold: storySteps[1]}, &out)
+	assert.ErrorIs(t, err, errMissing, &out)
+	assert.Contains(t, out.String(), "It did not happen that ada's comment arrived in the detection's note", &out)
+}
+
 func TestConclusion(t *testing.T) {
 	a1, a2, b1 := version(1, 10), version(1, 20), version(2, 15)
 	history := []ledger.Version{a1, b1, a2}

@@ -69,7 +69,7 @@ log            %s, with every failed request
 bus, NATS      %s, stream NDR, subjects ndr.>
 soc, webhook   %s
 chat, Slack    %s in a browser: cards of high-risk detections
-tickets, Jira  curl -u %s:%s '%s/rest/api/3/issue/%s-1'
+tickets, Jira  %s/browse/%s-1 in a browser: the first ticket
 log, file      %s
-`, end, d.ApplianceURL, standin.DefaultAPIKey, d.ApplianceURL, admin, admin, admin, d.Config, d.Log, d.NATSURL, d.WebhookURL, d.ChatURL, jiraEmail, jiraToken, d.JiraURL, jiraProject, d.File))
+`, end, d.ApplianceURL, standin.DefaultAPIKey, d.ApplianceURL, admin, admin, admin, d.Config, d.Log, d.NATSURL, d.WebhookURL, d.ChatURL, d.JiraURL, jiraProject, d.File))
 }
