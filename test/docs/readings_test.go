@@ -194,7 +194,7 @@ stored='-fsS -H Content-Type:application/json -d {} -o document'
 curl -fsS -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \
 	-d '{"ticket_id": "GONE-9", "status": "closed"}' http://127.0.0.1:9600/api/v1/tickets
 ` + rejected,
-		config: func(t *testing.T, d docs.Document) string { return site + sinksOf(t, d, "{system: jira,") },
+		config: func(t *testing.T, d docs.Document) string { return site + sinksOf(t, d, "system: jira\n") },
 		before: []preparation{{"ndrbridge tickets drop", rejected}},
 		typed: []substitution{
 			{"17", "$(ndrbridge tickets list --status rejected --json | jq -s '.[0].id')"},

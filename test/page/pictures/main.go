@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Command pictures takes the pictures of the documents: from a demo, the status page and cards in a
-// chat; from the golden files of presets, how each chat shows follow-ups. It needs chromium and a font
+// Command pictures takes the pictures of the documents: from a demo, the status page, cards in a
+// chat and a ticket; from the golden files of presets, how each chat shows follow-ups. It needs chromium and a font
 // with emoji. make pictures runs it.
 package main
 
@@ -66,14 +66,17 @@ func take(ctx, browser context.Context, to string, after time.Duration) (err err
 	if err := shoot(browser, d.bridge, ":root:has(#sinks .chart .line[d]):has(#events > li)", 1280, 1180, filepath.Join(to, "status-page.png")); err != nil {
 		return err
 	}
+	if err := shoot(browser, d.ticket, "article:nth-of-type(3)", 760, 700, filepath.Join(to, "ticket.png")); err != nil {
+		return err
+	}
 	return shoot(browser, d.chat, "article", 720, 640, filepath.Join(to, "chat.png"))
 }
 
 // demo is a running ndrdemo.
 type demo struct {
-	cmd                  *exec.Cmd
-	folder               string // of its binary
-	bridge, config, chat string
+	cmd                          *exec.Cmd
+	folder                       string // of its binary
+	bridge, config, chat, ticket string
 }
 
 // The lines with which the demo begins.
@@ -81,6 +84,7 @@ var (
 	bridgeLine = regexp.MustCompile(`^bridge +(http://\S+)`)
 	configLine = regexp.MustCompile(`^configuration +(\S+)`)
 	chatLine   = regexp.MustCompile(`^chat, Slack +(http://\S+)`)
+	ticketLine = regexp.MustCompile(`^tickets, Jira +(http://\S+)`)
 )
 
 // startDemo starts a demo and waits for its addresses.
@@ -104,11 +108,11 @@ func startDemo(ctx context.Context) (*demo, error) {
 		return nil, errors.Join(fmt.Errorf("start the demo: %w", err), os.RemoveAll(folder))
 	}
 	lines := bufio.NewScanner(out)
-	for d.bridge == "" || d.config == "" || d.chat == "" {
+	for d.bridge == "" || d.config == "" || d.chat == "" || d.ticket == "" {
 		if !lines.Scan() {
 			return nil, errors.Join(errors.New("the demo ended before it printed its addresses"), d.stop())
 		}
-		for line, value := range map[*regexp.Regexp]*string{bridgeLine: &d.bridge, configLine: &d.config, chatLine: &d.chat} {
+		for line, value := range map[*regexp.Regexp]*string{bridgeLine: &d.bridge, configLine: &d.config, chatLine: &d.chat, ticketLine: &d.ticket} {
 			if found := line.FindStringSubmatch(lines.Text()); found != nil {
 				*value = found[1]
 			}
