@@ -25,12 +25,17 @@ func TestKillsLoseNothing(t *testing.T) {
 	t.Logf("KILLS=%d FAULTS=%d SEED=%d", kills, faults, seed)
 	s := newScene(t, buildBridge(t), seed, t.TempDir(), true)
 	s.disturb(faults)
-	stopLife := s.live(t, standin.Rates{
+	rates := standin.Rates{
 		Appear: 75, Update: 100, Close: 25, Edit: 10, Late: 3, Future: 0.2, Tie: 0.5, Neighbours: 0.2,
 		TieSize: 120, NeighbourSize: 70, LateBy: 20 * time.Minute, FutureBy: 3 * time.Second,
 		AuditEntries: 25, Records: 50, RecordsLate: 3, RecordsTie: 0.2,
 		RecordTieSize: 120, RecordLateBy: time.Second,
-	})
+	}
+	others := quieter(rates)
+	if kills < manyKills { // other tests run beside
+		rates = others
+	}
+	stopLife := s.liveAt(t, rates, others)
 	stopFollowUps := s.changeFollowUps(t)
 	begun := time.Now()
 	for n, life := range planLives(seed, kills) {

@@ -139,16 +139,21 @@ func (s *site) committed() (n int) {
 // live simulates changes at the appliances until stop is called. The rates at the first are
 // ten times those at the others.
 func (s *site) live(t *testing.T, rates standin.Rates) (stop func()) {
+	return s.liveAt(t, rates, quieter(rates))
+}
+
+// liveAt is live with the rates at the first appliance, and at the others.
+func (s *site) liveAt(t *testing.T, first, others standin.Rates) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var living sync.WaitGroup
 	for i, sensor := range s.sensors {
-		if i == 1 {
-			rates = quieter(rates)
-		}
 		if sensor.idle {
 			continue
 		}
-		of := rates
+		of := others
+		if i == 0 {
+			of = first
+		}
 		living.Go(func() { sensor.appliance.Live(ctx, of) })
 	}
 	stop = func() { cancel(); living.Wait() }
