@@ -85,7 +85,8 @@ alerts:
 # installs. The commands of those documents that need curl or jq, or build programs, run
 # there too, and those of a page in docs/start with the Debian package: make e2e
 # ONLY=TestThePackageDeliversAsThePageShows prints them. Schemathesis tests the stand-in appliance
-# and the admin API against their descriptions.
+# and the admin API against their descriptions. KILLS=50 make e2e ONLY=TestTickets kills the bridge
+# 50 times beside each ticket system, not 20.
 e2e:
 	go test -tags e2e -count=1 -timeout 30m -p 1 $(if $(ONLY),-run $(ONLY)) $(if $(SKIP),-skip $(SKIP)) -v ./test/e2e ./test/docs
 

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -226,9 +228,11 @@ func awaitNextSecond() {
 	time.Sleep(now.Truncate(time.Second).Add(1100 * time.Millisecond).Sub(now))
 }
 
-// survivesKills kills the bridge 50 times while detections are added and changed and a person moves one of the tickets.
+// survivesKills kills the bridge KILLS times (20) while detections are added and changed and a person
+// moves one of the tickets.
 func (s *ticketSystem) survivesKills(t *testing.T, program string) {
-	const kills = 50
+	kills, err := strconv.Atoi(cmp.Or(os.Getenv("KILLS"), "20"))
+	require.NoError(t, err, "KILLS")
 	c := s.scene(t, program)
 	random := rand.New(rand.NewPCG(1, uint64(len(s.url))))
 	detections := []int64{c.add()}
