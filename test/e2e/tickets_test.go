@@ -126,7 +126,7 @@ func (c *ticketScene) rest(t *testing.T, b *bridge) {
 	const poll, enough = "POST /detections/search", 10
 	var events uint64
 	since := c.appliance.Requests()[poll]
-	eventually(t, 4*time.Minute, func() error {
+	eventually(t, 10*time.Minute, func() error {
 		polls := c.appliance.Requests()[poll]
 		status, err := b.statusOf(2)
 		if err != nil {
