@@ -467,6 +467,9 @@ func eachTool(t *testing.T, test func(t *testing.T, o *tool)) {
 func eachFollower(t *testing.T, test func(t *testing.T, o *tool)) {
 	for _, start := range []func(testing.TB) *tool{startJira, startServiceNow, startRT, startRedmine, startOther} {
 		o := start(t)
-		t.Run(o.name, func(t *testing.T) { test(t, o) })
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel() // they wait for the disk
+			test(t, o)
+		})
 	}
 }
