@@ -226,39 +226,37 @@ func TestATicketFollowsItsDetection(t *testing.T) {
 
 // Whatever fails, and however often, each change becomes one comment, and the last state arrives.
 func TestEachChangeIsOneComment(t *testing.T) {
-	eachFollower(t, func(t *testing.T, o *tool) {
-		id := 5000
-		rapid.Check(t, func(r *rapid.T) {
-			id++
-			f := newFollowing(t, o)
-			store := presettest.Faulty(f.memory)
-			f.sendUntilDelivered(t, version(t, id, 0, "new"))
-			status, comments, reports := "new", 0, 1
-			for minute := range rapid.IntRange(1, 4).Draw(r, "versions") {
-				status = map[string]string{"new": "closed", "closed": "in_progress", "in_progress": "closed"}[status]
-				comments++
-				reports++
-				o.fail(rapid.SliceOfN(rapid.SampledFrom([]fault{none, none, unread, unsaid, busy}), 0, 8).Draw(r, "faults")...)
-				memoryFails := failing(rapid.SliceOfN(rapid.Bool(), 0, 3).Draw(r, "the memory fails"))
-				store.Remember = func() error {
-					if memoryFails() {
-						return errors.New("the disk is full")
-					}
-					return nil
+	id := 5000
+	checkFollowers(t, func(r *rapid.T, o *tool) {
+		id++
+		f := newFollowing(t, o)
+		store := presettest.Faulty(f.memory)
+		f.sendUntilDelivered(t, version(t, id, 0, "new"))
+		status, comments, reports := "new", 0, 1
+		for minute := range rapid.IntRange(1, 4).Draw(r, "versions") {
+			status = map[string]string{"new": "closed", "closed": "in_progress", "in_progress": "closed"}[status]
+			comments++
+			reports++
+			o.fail(rapid.SliceOfN(rapid.SampledFrom([]fault{none, none, unread, unsaid, busy}), 0, 8).Draw(r, "faults")...)
+			memoryFails := failing(rapid.SliceOfN(rapid.Bool(), 0, 3).Draw(r, "the memory fails"))
+			store.Remember = func() error {
+				if memoryFails() {
+					return errors.New("the disk is full")
 				}
-				f.sendUntilDelivered(t, changed(t, id, minute+1, status, "", "status"))
+				return nil
 			}
-			want := o.states["closed"].Status
-			if status != "closed" {
-				want = o.states["reopened"].Status
-			}
-			plural := "s"
-			if comments == 1 {
-				plural = ""
-			}
-			require.Equal(r, o.look(o.last()), fmt.Sprintf("%s, %d comment%s", want, comments, plural))
-			records := require.Value(f.store.Read(t.Context(), 0, checkpoint.Batch{}))(r)
-			require.Equal(r, len(records), reports, "reports")
-		})
+			f.sendUntilDelivered(t, changed(t, id, minute+1, status, "", "status"))
+		}
+		want := o.states["closed"].Status
+		if status != "closed" {
+			want = o.states["reopened"].Status
+		}
+		plural := "s"
+		if comments == 1 {
+			plural = ""
+		}
+		require.Equal(r, o.look(o.last()), fmt.Sprintf("%s, %d comment%s", want, comments, plural))
+		records := require.Value(f.store.Read(t.Context(), 0, checkpoint.Batch{}))(r)
+		require.Equal(r, len(records), reports, "reports")
 	})
 }

@@ -256,65 +256,63 @@ func TestADetectionKeepsItsPlaceInAGroup(t *testing.T) {
 // Whatever happens in any order, and however often something fails or events come again, each
 // detection has one ticket, each change is one comment, and the last state arrives.
 func TestEachDetectionOfAGroupHasOneTicket(t *testing.T) {
-	eachFollower(t, func(t *testing.T, o *tool) {
-		detection := 9000
-		rapid.Check(t, func(r *rapid.T) {
-			f, before := newGrouping(t, o), len(o.opened())
-			store := presettest.Faulty(f.memory)
-			status, offenders := map[int]string{}, map[int]int{}
-			var known []int
-			changes, minute := 0, 0
-			for range rapid.IntRange(1, 8).Draw(r, "batches") {
-				var batch []transform.Event
-				for range rapid.IntRange(1, 4).Draw(r, "events") {
-					minute++
-					if len(known) == 0 || rapid.Bool().Draw(r, "a new detection") {
-						detection++
-						known = append(known, detection)
-						status[detection], offenders[detection] = "new", rapid.IntRange(0, 2).Draw(r, "offender")
-						batch = append(batch, with(t, offenders[detection], version(t, detection, minute, "new")))
-						continue
-					}
-					changes++
-					id := rapid.SampledFrom(known).Draw(r, "detection")
-					if status[id] != "closed" {
-						status[id] = "closed"
-					} else {
-						status[id] = "in_progress"
-					}
-					batch = append(batch, with(t, offenders[id], changed(t, id, minute, status[id], "", "status")))
+	detection := 9000
+	checkFollowers(t, func(r *rapid.T, o *tool) {
+		f, before := newGrouping(t, o), len(o.opened())
+		store := presettest.Faulty(f.memory)
+		status, offenders := map[int]string{}, map[int]int{}
+		var known []int
+		changes, minute := 0, 0
+		for range rapid.IntRange(1, 8).Draw(r, "batches") {
+			var batch []transform.Event
+			for range rapid.IntRange(1, 4).Draw(r, "events") {
+				minute++
+				if len(known) == 0 || rapid.Bool().Draw(r, "a new detection") {
+					detection++
+					known = append(known, detection)
+					status[detection], offenders[detection] = "new", rapid.IntRange(0, 2).Draw(r, "offender")
+					batch = append(batch, with(t, offenders[detection], version(t, detection, minute, "new")))
+					continue
 				}
-				o.fail(rapid.SliceOfN(rapid.SampledFrom([]fault{none, none, none, unread, unsaid, busy}), 0, 12).Draw(r, "faults")...)
-				memoryFails := failing(rapid.SliceOfN(rapid.Bool(), 0, 4).Draw(r, "the memory fails"))
-				store.Remember = func() error {
-					if memoryFails() {
-						return errors.New("the disk is full")
-					}
-					return nil
+				changes++
+				id := rapid.SampledFrom(known).Draw(r, "detection")
+				if status[id] != "closed" {
+					status[id] = "closed"
+				} else {
+					status[id] = "in_progress"
 				}
+				batch = append(batch, with(t, offenders[id], changed(t, id, minute, status[id], "", "status")))
+			}
+			o.fail(rapid.SliceOfN(rapid.SampledFrom([]fault{none, none, none, unread, unsaid, busy}), 0, 12).Draw(r, "faults")...)
+			memoryFails := failing(rapid.SliceOfN(rapid.Bool(), 0, 4).Draw(r, "the memory fails"))
+			store.Remember = func() error {
+				if memoryFails() {
+					return errors.New("the disk is full")
+				}
+				return nil
+			}
+			f.sendUntilDelivered(t, batch...)
+			if rapid.Bool().Draw(r, "the batch comes again") {
 				f.sendUntilDelivered(t, batch...)
-				if rapid.Bool().Draw(r, "the batch comes again") {
-					f.sendUntilDelivered(t, batch...)
-				}
 			}
-			tickets := o.opened()[before:]
-			require.Equal(r, len(f.links), len(known), "links", f.links)
-			of, comments := map[string][]int{}, 0
-			for _, link := range f.links {
-				id, ticket, _ := strings.Cut(link, " ")
-				of[ticket] = append(of[ticket], require.Value(strconv.Atoi(id))(r))
+		}
+		tickets := o.opened()[before:]
+		require.Equal(r, len(f.links), len(known), "links", f.links)
+		of, comments := map[string][]int{}, 0
+		for _, link := range f.links {
+			id, ticket, _ := strings.Cut(link, " ")
+			of[ticket] = append(of[ticket], require.Value(strconv.Atoi(id))(r))
+		}
+		for _, ticket := range tickets {
+			ids := of[ticket]
+			require.True(r, len(ids) >= 1 && len(ids) <= 3, "detections of", ticket, ids)
+			closed := !slices.ContainsFunc(ids, func(id int) bool { return status[id] != "closed" })
+			require.Equal(r, o.see(ticket).Status == o.states["closed"].Status, closed, fmt.Sprint("closed: ", ticket, ids))
+			for _, id := range ids {
+				require.True(r, offenders[id] == offenders[ids[0]] && (offenders[id] > 0 || len(ids) == 1), "offenders of", ticket, ids)
 			}
-			for _, ticket := range tickets {
-				ids := of[ticket]
-				require.True(r, len(ids) >= 1 && len(ids) <= 3, "detections of", ticket, ids)
-				closed := !slices.ContainsFunc(ids, func(id int) bool { return status[id] != "closed" })
-				require.Equal(r, o.see(ticket).Status == o.states["closed"].Status, closed, fmt.Sprint("closed: ", ticket, ids))
-				for _, id := range ids {
-					require.True(r, offenders[id] == offenders[ids[0]] && (offenders[id] > 0 || len(ids) == 1), "offenders of", ticket, ids)
-				}
-				comments += o.see(ticket).Comments
-			}
-			require.Equal(r, comments, len(known)-len(tickets)+changes, "comments")
-		})
+			comments += o.see(ticket).Comments
+		}
+		require.Equal(r, comments, len(known)-len(tickets)+changes, "comments")
 	})
 }

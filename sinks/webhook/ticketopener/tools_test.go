@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/sinks/webhook/ticketopener"
 	"ndrbridge/test/jira"
@@ -465,11 +467,23 @@ func eachTool(t *testing.T, test func(t *testing.T, o *tool)) {
 
 // eachFollower runs a test with each of the tools whose tickets follow their detections.
 func eachFollower(t *testing.T, test func(t *testing.T, o *tool)) {
-	for _, start := range []func(testing.TB) *tool{startJira, startServiceNow, startRT, startRedmine, startOther} {
-		o := start(t)
+	for _, o := range followers(t) {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel() // they wait for the disk
 			test(t, o)
 		})
 	}
+}
+
+// checkFollowers checks a property of them, each time at one of them.
+func checkFollowers(t *testing.T, property func(r *rapid.T, o *tool)) {
+	all := followers(t)
+	rapid.Check(t, func(r *rapid.T) { property(r, all[rapid.IntRange(0, len(all)-1).Draw(r, "system")]) })
+}
+
+func followers(t *testing.T) (all []*tool) {
+	for _, start := range []func(testing.TB) *tool{startJira, startServiceNow, startRT, startRedmine, startOther} {
+		all = append(all, start(t))
+	}
+	return all
 }
