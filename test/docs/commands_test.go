@@ -54,8 +54,8 @@ until ndrbridge status --exit-code --admin https://ndr.example:9600 --ca-file ca
 	sleep 0.05
 done
 `},
-		{"ndrbridge rule end", "ndrbridge hide " + other + " --for 12h"},
-		{"ndrbridge rule extend 12 --for 48h", "ndrbridge hide " + other + " --for 12h"},
+		{"ndrbridge rule end", hideAnother},
+		{"ndrbridge rule extend 12 --for 48h", hideAnother},
 		{"ndrbridge run", "stop"},
 		{"ndrbridge state show", again},
 		{"ndrbridge state backup", "rm -f /var/backups/ndrbridge.db"},
@@ -83,12 +83,16 @@ for n in 1 2; do curl -fsS -H "Authorization: Bearer $TOKEN" -H "Content-Type: a
 	}, confirmed...),
 }
 
-// detection and other are the ids of detections that were delivered, and rule of the last rule that was
-// made. A detection that a rule hides cannot be hidden again.
+// detection and rule are the ids of a detection that was delivered, and of the last rule that was made.
+// hideAnother hides another detection each time, since one that a rule hides cannot be hidden again.
 const (
-	other     = "$(jq -r 'select(.source == \"ndrbridge://hq/detections\").subject' events.jsonl | tail -n 1)"
-	detection = "$(jq -r 'select(.source == \"ndrbridge://hq/detections\").subject' events.jsonl | head -n 1)"
-	rule      = "$(jq -r 'select(.type | endswith(\".rule.applied\")).data.rule.id' events.jsonl | tail -n 1)"
+	detection   = "$(jq -r 'select(.source == \"ndrbridge://hq/detections\").subject' events.jsonl | head -n 1)"
+	hideAnother = `
+another=$((another + 1))
+ndrbridge hide $(jq -r 'select(.source == "ndrbridge://hq/detections").subject' events.jsonl | sort -ru | sed -n ${another}p) --for 12h || return 1
+until [ $(jq -c 'select(.data.rule.action == "hide")' events.jsonl | wc -l) -gt $another ]; do sleep 0.05; done
+`
+	rule = "$(jq -r 'select(.data.rule.action == \"hide\").data.rule.id' events.jsonl | tail -n 1)"
 )
 
 // clusterOfThree is a cluster with its state in three NATS servers.
