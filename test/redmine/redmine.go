@@ -21,7 +21,7 @@ type Options struct {
 
 // Server is a server of Redmine. It is an http.Handler and safe for concurrent use.
 type Server struct {
-	*ticketserver.Desk
+	*ticketserver.Tickets
 	o   Options
 	mux *http.ServeMux
 }
@@ -48,7 +48,7 @@ func shown(id int) map[string]any {
 
 // New returns a server without issues.
 func New(o Options) *Server {
-	s := &Server{Desk: &ticketserver.Desk{Initial: "New", Now: o.Now}, o: o, mux: http.NewServeMux()}
+	s := &Server{Tickets: &ticketserver.Tickets{Initial: "New", Now: o.Now}, o: o, mux: http.NewServeMux()}
 	s.mux.HandleFunc("GET /users/current.json", func(w http.ResponseWriter, _ *http.Request) {
 		ticketserver.Answer(w, http.StatusOK, map[string]any{"user": map[string]any{"id": 5, "login": "ndrbridge"}})
 	})

@@ -26,7 +26,7 @@ type Options struct {
 
 // Server is a server of Request Tracker. It is an http.Handler and safe for concurrent use.
 type Server struct {
-	*ticketserver.Desk
+	*ticketserver.Tickets
 	o   Options
 	mux *http.ServeMux
 }
@@ -41,7 +41,7 @@ func inactive(status string) bool { return slices.Index(statuses, status) >= 3 }
 
 // New returns a server without tickets.
 func New(o Options) *Server {
-	s := &Server{Desk: &ticketserver.Desk{Initial: "new", Now: o.Now}, o: o, mux: http.NewServeMux()}
+	s := &Server{Tickets: &ticketserver.Tickets{Initial: "new", Now: o.Now}, o: o, mux: http.NewServeMux()}
 	s.mux.HandleFunc("GET /REST/2.0/rt", func(w http.ResponseWriter, _ *http.Request) {
 		ticketserver.Answer(w, http.StatusOK, map[string]string{"Version": "5.0.3"})
 	})

@@ -290,7 +290,7 @@ func startRT(t testing.TB) *tool {
 	}
 	o.serve(t, func(string) http.Handler {
 		s := rt.New(rt.Options{Token: o.token, Queue: "SOC", Now: o.clock})
-		o.onDesk(s.Desk)
+		o.withTickets(s.Tickets)
 		return s
 	})
 	var err error
@@ -312,7 +312,7 @@ func startRedmine(t testing.TB) *tool {
 	}
 	o.serve(t, func(string) http.Handler {
 		s := redmine.New(redmine.Options{Key: o.token, Project: "soc", Now: o.clock})
-		o.onDesk(s.Desk)
+		o.withTickets(s.Tickets)
 		return s
 	})
 	var err error
@@ -323,8 +323,8 @@ func startRedmine(t testing.TB) *tool {
 	return o
 }
 
-// onDesk lets a person see and change the tickets of a desk.
-func (o *tool) onDesk(d *ticketserver.Desk) {
+// withTickets lets a person see and change tickets.
+func (o *tool) withTickets(d *ticketserver.Tickets) {
 	o.opened = func() (ids []string) {
 		for _, t := range d.All() {
 			ids = append(ids, strconv.Itoa(t.ID))
@@ -360,8 +360,8 @@ func startOther(t testing.TB) *tool {
 		initial: "new", working: "working", kept: "rejected", people: [2]string{"a", "b"},
 	}
 	o.serve(t, func(string) http.Handler {
-		d := &ticketserver.Desk{Initial: o.initial, Now: o.clock}
-		o.onDesk(d)
+		d := &ticketserver.Tickets{Initial: o.initial, Now: o.clock}
+		o.withTickets(d)
 		return otherSystem(d)
 	})
 	o.url += "/tickets"
@@ -369,8 +369,8 @@ func startOther(t testing.TB) *tool {
 	return o
 }
 
-// otherSystem serves a desk as docs/tickets.md describes it.
-func otherSystem(d *ticketserver.Desk) http.Handler {
+// otherSystem serves tickets as docs/tickets.md describes it.
+func otherSystem(d *ticketserver.Tickets) http.Handler {
 	mux := http.NewServeMux()
 	type shown struct {
 		Number int    `json:"number"`

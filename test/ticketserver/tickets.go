@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Ticket is a ticket of a Desk.
+// Ticket is one of Tickets.
 type Ticket struct {
 	ID                int
 	Subject, Text     string
@@ -24,8 +24,8 @@ type Comment struct {
 	At            time.Time
 }
 
-// Desk holds the tickets of a stand-in. It is safe for concurrent use.
-type Desk struct {
+// Tickets holds the tickets of a stand-in. It is safe for concurrent use.
+type Tickets struct {
 	Initial string // the status of a new ticket
 	Now     func() time.Time
 
@@ -34,19 +34,19 @@ type Desk struct {
 }
 
 // Open opens a ticket and returns a copy of it.
-func (d *Desk) Open(t Ticket) Ticket {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t.ID, t.Status, t.Created = len(d.tickets)+1, d.Initial, d.Now()
-	d.tickets = append(d.tickets, &t)
+func (s *Tickets) Open(t Ticket) Ticket {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.ID, t.Status, t.Created = len(s.tickets)+1, s.Initial, s.Now()
+	s.tickets = append(s.tickets, &t)
 	return t
 }
 
 // All returns a copy of the tickets that are not deleted, oldest first.
-func (d *Desk) All() (all []Ticket) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, t := range d.tickets {
+func (s *Tickets) All() (all []Ticket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.tickets {
 		if !t.Deleted {
 			all = append(all, *t)
 		}
@@ -55,8 +55,8 @@ func (d *Desk) All() (all []Ticket) {
 }
 
 // Find returns a copy of a ticket that is not deleted.
-func (d *Desk) Find(id int) (Ticket, bool) {
-	all := d.All()
+func (s *Tickets) Find(id int) (Ticket, bool) {
+	all := s.All()
 	i := slices.IndexFunc(all, func(t Ticket) bool { return t.ID == id })
 	if i < 0 {
 		return Ticket{}, false
@@ -65,23 +65,23 @@ func (d *Desk) Find(id int) (Ticket, bool) {
 }
 
 // Change changes a ticket. It records when its status changes.
-func (d *Desk) Change(id int, change func(*Ticket)) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if id < 1 || id > len(d.tickets) {
+func (s *Tickets) Change(id int, change func(*Ticket)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id < 1 || id > len(s.tickets) {
 		return
 	}
-	t := d.tickets[id-1]
+	t := s.tickets[id-1]
 	before := t.Status
 	change(t)
 	if t.Status != before {
-		t.Moves = append(slices.Clip(t.Moves), d.Now())
+		t.Moves = append(slices.Clip(t.Moves), s.Now())
 	}
 }
 
 // Comment adds a comment to a ticket.
-func (d *Desk) Comment(id int, subject, text string) {
-	d.Change(id, func(t *Ticket) {
-		t.Comments = append(slices.Clip(t.Comments), Comment{subject, text, d.Now()})
+func (s *Tickets) Comment(id int, subject, text string) {
+	s.Change(id, func(t *Ticket) {
+		t.Comments = append(slices.Clip(t.Comments), Comment{subject, text, s.Now()})
 	})
 }
