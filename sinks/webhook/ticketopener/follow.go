@@ -277,7 +277,11 @@ func (p *preset) move(ctx context.Context, c *webhook.Conversation, e transform.
 
 // assign assigns the ticket, unless a person assigned it to somebody.
 func (p *preset) assign(ctx context.Context, c *webhook.Conversation, m *memory, now Standing, account string, r *report) error {
-	if now.Assignee == account || now.Assignee != "" && now.Assignee != m.Assigned {
+	if now.Assignee == account { // also by an attempt that the memory does not show
+		m.Assigned = account
+		return nil
+	}
+	if now.Assignee != "" && now.Assignee != m.Assigned {
 		return nil
 	}
 	err := p.o.System.(follower).assign(ctx, c, m.Ticket, account)

@@ -28,7 +28,7 @@ func followIn(o *tool) *ticketopener.Follow {
 		Comment:    []string{"status", "assignee", "risk_score", "noted", "hidden"},
 		States:     states,
 		KeepClosed: []string{o.kept},
-		People:     map[string]string{"ana": o.people[0], "ben": "nobody"},
+		People:     map[string]string{"ana": o.people[0], "ben": "nobody", "cleo": o.people[1]},
 	}
 }
 
@@ -224,7 +224,8 @@ func TestATicketFollowsItsDetection(t *testing.T) {
 	})
 }
 
-// Whatever fails, and however often, each change becomes one comment, and the last state arrives.
+// Whatever fails, and however often, each change becomes one comment, and the last state and assignee
+// arrive.
 func TestEachChangeIsOneComment(t *testing.T) {
 	id := 5000
 	checkFollowers(t, func(r *rapid.T, o *tool) {
@@ -232,7 +233,7 @@ func TestEachChangeIsOneComment(t *testing.T) {
 		f := newFollowing(t, o)
 		store := presettest.Faulty(f.memory)
 		f.sendUntilDelivered(t, version(t, id, 0, "new"))
-		status, comments, reports := "new", 0, 1
+		status, assignee, comments, reports := "new", "", 0, 1
 		for minute := range rapid.IntRange(1, 4).Draw(r, "versions") {
 			status = map[string]string{"new": "closed", "closed": "in_progress", "in_progress": "closed"}[status]
 			comments++
@@ -245,11 +246,18 @@ func TestEachChangeIsOneComment(t *testing.T) {
 				}
 				return nil
 			}
-			f.sendUntilDelivered(t, changed(t, id, minute+1, status, "", "status"))
+			fields := []string{"status"}
+			if to := rapid.SampledFrom([]string{assignee, "ana", "cleo"}).Draw(r, "assignee"); to != assignee {
+				assignee, fields = to, append(fields, "assignee")
+			}
+			f.sendUntilDelivered(t, changed(t, id, minute+1, status, assignee, fields...))
 		}
 		want := o.states["closed"].Status
 		if status != "closed" {
 			want = o.states["reopened"].Status
+		}
+		if assignee != "" {
+			want += ", " + f.follow.People[assignee]
 		}
 		plural := "s"
 		if comments == 1 {
