@@ -83,29 +83,26 @@ func NewAudit(client AuditClient, store Store, o AuditOptions) *Audit {
 // so an error loses nothing that was read before it. It returns Soon while a sweep is
 // running.
 func (a *Audit) Poll(ctx context.Context) (Next, error) {
-	return a.run(ctx, func(ctx context.Context) (Next, error) {
-		defer a.release()
-		if err := a.poll(ctx); err != nil {
-			return Idle, err
-		}
-		err := a.sweepPage(ctx)
-		return a.swept(ctx, err, a.sweep != nil)
-	})
+	a.endless = endlessAudit{}
+	defer a.release()
+	return a.run(ctx, a.load, a.poll)
 }
 
-func (a *Audit) poll(ctx context.Context) error {
+func (a *Audit) poll(ctx context.Context) (Next, error) {
 	a.polls++
-	a.endless = endlessAudit{}
 	if a.polls%idlePolls == 0 {
 		a.order = unlearned // pages of few entries do not show that the order has changed
 	}
-	for _, step := range []func(context.Context) error{a.load, a.readNew, a.reread} {
-		if err := step(ctx); err != nil {
-			return err
-		}
+	err := a.readNew(ctx)
+	if err == nil {
+		err = a.reread(ctx)
+	}
+	if err != nil {
+		return Idle, err
 	}
 	a.pages.ended()
-	return nil
+	err = a.sweepPage(ctx)
+	return a.swept(ctx, err, a.sweep != nil)
 }
 
 // release frees the memory of the pages.
@@ -114,11 +111,8 @@ func (a *Audit) release() {
 	a.rows = nil
 }
 
-// load reads the position if it has changed, and makes the first contact if there is none.
+// load takes over the committed position, and makes the first contact if there is none.
 func (a *Audit) load(ctx context.Context) error {
-	if changed, err := a.changed(ctx); err != nil || !changed {
-		return err
-	}
 	if a.committed == nil {
 		return a.contact(ctx)
 	}
@@ -131,10 +125,10 @@ func (a *Audit) load(ctx context.Context) error {
 		p.URL = a.o.URL
 	}
 	p.convert()
-	if a.polls == 1 && p.Last != nil {
+	if a.polls == 0 && p.Last != nil {
 		a.oldestFirst, a.order = p.Offset > 0, shown
 	}
-	a.position, a.rank, a.newest, a.sweep, a.loaded = p, p.Offset, "", nil, true
+	a.position, a.rank, a.newest, a.sweep = p, p.Offset, "", nil
 	return nil
 }
 

@@ -252,17 +252,10 @@ func encodeContext(known []ContextDevice, pending bool) []byte {
 
 // Poll reads sets that are due, and the devices that marked versions need. It returns Now while
 // there are more.
-func (c *Contexts) Poll(ctx context.Context) (Next, error) { return c.run(ctx, c.poll) }
+func (c *Contexts) Poll(ctx context.Context) (Next, error) { return c.run(ctx, c.load, c.poll) }
 
 func (c *Contexts) poll(ctx context.Context) (Next, error) {
-	changed, err := c.changed(ctx)
-	if err == nil && changed {
-		err = c.load(ctx)
-	}
-	if err == nil {
-		err = c.readMarks(ctx)
-	}
-	if err != nil {
+	if err := c.readMarks(ctx); err != nil {
 		return Idle, err
 	}
 	now := c.o.Now()
@@ -348,7 +341,6 @@ func (c *Contexts) load(ctx context.Context) error {
 	c.mu.Lock()
 	c.queue = append(c.queue, ids...)
 	c.mu.Unlock()
-	c.loaded = err == nil
 	return err
 }
 

@@ -100,22 +100,13 @@ func NewDetections(client DetectionsClient, store Store, o DetectionsOptions) *D
 // has reached the end; each page is committed by itself, so an error loses nothing that
 // was read before it. It returns Soon while a sweep is running.
 func (d *Detections) Poll(ctx context.Context) (Next, error) {
-	return d.run(ctx, d.pollAndSweep)
-}
-
-func (d *Detections) pollAndSweep(ctx context.Context) (Next, error) {
-	changed, err := d.changed(ctx)
-	if err == nil && changed {
-		err = d.load(ctx)
-	}
-	if err != nil {
-		return Idle, err
-	}
-	if err := d.poll(ctx); err != nil {
-		return Idle, err
-	}
-	err = d.sweepPage(ctx)
-	return d.swept(ctx, err, d.sweep != nil)
+	return d.run(ctx, d.load, func(ctx context.Context) (Next, error) {
+		if err := d.poll(ctx); err != nil {
+			return Idle, err
+		}
+		err := d.sweepPage(ctx)
+		return d.swept(ctx, err, d.sweep != nil)
+	})
 }
 
 // load takes over the committed position, and makes the first contact if there is none.
@@ -146,7 +137,6 @@ func (d *Detections) load(ctx context.Context) error {
 		d.position.URL, d.position.Filter = d.o.URL, filter
 		d.written = d.position
 		d.longest = max(d.longest, d.position.Page)
-		d.loaded = true
 		return nil
 	}
 

@@ -118,17 +118,10 @@ func NewEvidence(client *appliance.Client, store EvidenceStore, o EvidenceOption
 
 // Poll reads the journal to its end, and searches for the records of one detection if it is time
 // for that. It returns Now while more detections wait for nothing else.
-func (e *Evidence) Poll(ctx context.Context) (Next, error) { return e.run(ctx, e.poll) }
+func (e *Evidence) Poll(ctx context.Context) (Next, error) { return e.run(ctx, e.load, e.poll) }
 
 func (e *Evidence) poll(ctx context.Context) (Next, error) {
-	changed, err := e.changed(ctx)
-	if err == nil && changed {
-		err = e.load(ctx)
-	}
-	if err == nil {
-		err = e.readJournal(ctx)
-	}
-	if err != nil {
+	if err := e.readJournal(ctx); err != nil {
 		return Idle, err
 	}
 	if len(e.waiting) > 0 {
@@ -223,9 +216,8 @@ func (e *Evidence) load(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if e.position, err = parsePosition[evidencePosition](e.committed); err == nil {
-		e.written, e.loaded = e.position, true
-	}
+	e.position, err = parsePosition[evidencePosition](e.committed)
+	e.written = e.position
 	return err
 }
 

@@ -104,7 +104,7 @@ func NewLifecycle(client *appliance.Client, store FollowUpStore, o LifecycleOpti
 // Poll looks if a look is due. It reports at once that a newer version was read of a detection
 // that was missing.
 func (l *Lifecycle) Poll(ctx context.Context) (Next, error) {
-	return l.run(ctx, func(ctx context.Context) (Next, error) {
+	return l.run(ctx, l.load, func(ctx context.Context) (Next, error) {
 		err := l.poll(ctx)
 		if e, ok := errors.AsType[*appliance.Error](err); ok && e.Status == http.StatusNotFound {
 			err = errors.New(err.Error()) // of one detection: the appliance does not lack this part
@@ -113,20 +113,16 @@ func (l *Lifecycle) Poll(ctx context.Context) (Next, error) {
 	})
 }
 
+// load takes over the committed position.
+func (l *Lifecycle) load(context.Context) (err error) {
+	l.position, l.doubt = lifecyclePosition{}, nil
+	if l.committed != nil {
+		l.position, err = parsePosition[lifecyclePosition](l.committed)
+	}
+	return err
+}
+
 func (l *Lifecycle) poll(ctx context.Context) error {
-	changed, err := l.changed(ctx)
-	if err != nil {
-		return err
-	}
-	if changed {
-		l.position, l.doubt = lifecyclePosition{}, nil
-		if l.committed != nil {
-			if l.position, err = parsePosition[lifecyclePosition](l.committed); err != nil {
-				return err
-			}
-		}
-		l.loaded = true
-	}
 	detections, err := committedPosition(ctx, &l.filtered.stream, parsePosition[detectionsPosition])
 	if errors.Is(err, ErrNoPosition) {
 		return nil // nothing is known yet

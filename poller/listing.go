@@ -23,6 +23,7 @@ type listing struct {
 	// announce means that what exists at the first contact gives events, too.
 	announce bool
 
+	position listingPosition
 	// emptied is set if the last answer was empty although the appliance listed several objects
 	// before. The next one decides whether they are gone.
 	emptied bool
@@ -77,20 +78,19 @@ func newListing(store FollowUpStore, name string, o StreamOptions) listing {
 }
 
 // Poll implements Source.
-func (l *listing) Poll(ctx context.Context) (Next, error) { return l.run(ctx, l.poll) }
+func (l *listing) Poll(ctx context.Context) (Next, error) { return l.run(ctx, l.load, l.poll) }
+
+// load takes over the committed position.
+func (l *listing) load(context.Context) (err error) {
+	l.position = listingPosition{}
+	if l.committed != nil {
+		l.position, err = parsePosition[listingPosition](l.committed)
+	}
+	return err
+}
 
 func (l *listing) poll(ctx context.Context) (Next, error) {
-	if _, err := l.changed(ctx); err != nil {
-		return Idle, err
-	}
 	first := l.committed == nil
-	var position listingPosition
-	if !first {
-		var err error
-		if position, err = parsePosition[listingPosition](l.committed); err != nil {
-			return Idle, err
-		}
-	}
 	entries, err := l.memory.Remembered(ctx, l.source, "", maxListed)
 	if err != nil {
 		return Idle, fmt.Errorf("recall what %s listed: %w", l.source, err)
@@ -100,7 +100,7 @@ func (l *listing) poll(ctx context.Context) (Next, error) {
 		s.known[e.Key] = e.Value
 	}
 	if !first {
-		s.seen = time.UnixMilli(position.Seen)
+		s.seen = time.UnixMilli(l.position.Seen)
 	}
 	var page appliance.Page
 	defer page.Release()
@@ -112,7 +112,7 @@ func (l *listing) poll(ctx context.Context) (Next, error) {
 	if len(page.Objects) == 0 && len(s.known) > 1 && !emptied {
 		l.emptied = true
 		l.log.Warn("the appliance lists nothing any more; the next poll decides whether that is so", "before", len(s.known))
-		l.progress.caughtUp(position.Seen)
+		l.progress.caughtUp(l.position.Seen)
 		return Idle, nil
 	}
 	s.objects, s.at, s.recorded = page.Objects, page.Date, l.now()
@@ -124,16 +124,16 @@ func (l *listing) poll(ctx context.Context) (Next, error) {
 		return Idle, fmt.Errorf("read what the appliance lists: %w", err)
 	}
 	if first {
-		position.Contact = s.at.UnixMilli()
+		l.position.Contact = s.at.UnixMilli()
 	}
 	if first && !l.announce {
 		c.events = nil
 		l.log.Info("the first contact: what the appliance lists now gives no events", "remembered", len(c.memory))
 	}
 	if first || len(c.events) > 0 || len(c.memory) > 0 {
-		position.Seen = max(position.Seen, s.at.UnixMilli())
+		l.position.Seen = max(l.position.Seen, s.at.UnixMilli())
 		commit := checkpoint.Commit{Events: c.events, Remember: c.memory, ForgetBefore: atListed}
-		if err := l.write(ctx, commit, encodePosition(position)); err != nil {
+		if err := l.write(ctx, commit, encodePosition(l.position)); err != nil {
 			return Idle, err
 		}
 	}

@@ -69,16 +69,9 @@ func NewNotes(client *appliance.Client, store FollowUpStore, o StreamOptions, fo
 }
 
 // Poll asks about the next detections of a round. It returns Now until the round has ended.
-func (n *Notes) Poll(ctx context.Context) (Next, error) { return n.run(ctx, n.poll) }
+func (n *Notes) Poll(ctx context.Context) (Next, error) { return n.run(ctx, n.load, n.poll) }
 
 func (n *Notes) poll(ctx context.Context) (Next, error) {
-	changed, err := n.changed(ctx)
-	if err == nil && changed {
-		err = n.load(ctx)
-	}
-	if err != nil {
-		return Idle, err
-	}
 	now := n.o.Now().UnixMilli()
 	if n.position.Began == 0 {
 		n.position.Began = now
@@ -143,9 +136,7 @@ func (n *Notes) load(ctx context.Context) (err error) {
 		n.position = notesPosition{Last: n.o.Now().UnixMilli()}
 		return n.write(ctx, checkpoint.Commit{}, encodePosition(n.position))
 	}
-	if n.position, err = parsePosition[notesPosition](n.committed); err == nil {
-		n.loaded = true
-	}
+	n.position, err = parsePosition[notesPosition](n.committed)
 	return err
 }
 

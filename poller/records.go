@@ -114,7 +114,7 @@ func (r *Records) Poll(ctx context.Context) (Next, error) {
 		r.page.Release()
 		r.parsed = nil
 	}()
-	next, err := r.run(ctx, r.poll)
+	next, err := r.run(ctx, r.load, r.poll)
 	if errors.Is(err, errClockBack) {
 		return Soon, r.goBack(ctx)
 	}
@@ -122,9 +122,6 @@ func (r *Records) Poll(ctx context.Context) (Next, error) {
 }
 
 func (r *Records) poll(ctx context.Context) (Next, error) {
-	if err := r.load(ctx); err != nil {
-		return Idle, err
-	}
 	if r.reading == nil {
 		if err := r.open(ctx); err != nil {
 			return Idle, err
@@ -157,12 +154,8 @@ func (r *Records) poll(ctx context.Context) (Next, error) {
 	return r.recheck(ctx)
 }
 
-// load reads the position if it is not the expected one, since an operator may have moved
-// it, and makes the first contact if there is none.
+// load takes over the committed position, and makes the first contact if there is none.
 func (r *Records) load(ctx context.Context) error {
-	if changed, err := r.changed(ctx); err != nil || !changed {
-		return err
-	}
 	r.reading = nil
 	types, filter := strings.Join(r.o.Types, ","), string(r.o.Filter)
 	if r.committed == nil {
@@ -193,7 +186,7 @@ func (r *Records) load(ctx context.Context) error {
 	r.written = p.Until
 	r.dates.latest = max(r.dates.latest, p.Clock)
 	p.URL, p.Types, p.Filter = r.o.URL, types, filter
-	r.position, r.loaded = p, true
+	r.position = p
 	r.progress.begin()
 	return nil
 }

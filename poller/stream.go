@@ -65,27 +65,30 @@ func (s *stream) Source() checkpoint.Source { return s.source }
 // Progress implements Source.
 func (s *stream) Progress() (p Progress, ok bool) { return s.progress.current() }
 
-// run calls poll.
-func (s *stream) run(ctx context.Context, poll func(context.Context) (Next, error)) (Next, error) {
-	next, err := poll(ctx)
+// run calls load if the position in the store is another one than the source has, and then poll.
+// load takes over committed, which is nil at the first contact.
+func (s *stream) run(ctx context.Context, load func(context.Context) error, poll func(context.Context) (Next, error)) (next Next, err error) {
+	if err = s.update(ctx, load); err == nil {
+		next, err = poll(ctx)
+	}
 	if errors.Is(err, checkpoint.ErrFenced) {
 		return Soon, nil // an operator moved the position: the next poll reads it
 	}
 	return next, err
 }
 
-// changed reads the position in the store, and reports whether it is another one than the
-// source has, which is then no longer loaded.
-func (s *stream) changed(ctx context.Context) (bool, error) {
+func (s *stream) update(ctx context.Context, load func(context.Context) error) error {
 	stored, err := s.store.Position(ctx, s.source)
 	if err != nil {
-		return false, fmt.Errorf("read the position of %s: %w", s.source, err)
+		return fmt.Errorf("read the position of %s: %w", s.source, err)
 	}
 	if s.loaded && bytes.Equal(stored, s.committed) {
-		return false, nil
+		return nil
 	}
 	s.loaded, s.committed = false, stored
-	return true, nil
+	err = load(ctx)
+	s.loaded = err == nil
+	return err
 }
 
 // write commits c with the encoded position.
