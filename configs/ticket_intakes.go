@@ -24,8 +24,8 @@ type Tickets struct {
 //
 //	tickets: {enabled: true, notes: {out: true}}
 type TicketNotes struct {
-	// Out adds the comments on tickets that follow ([TicketOpener.Follow]) in Jira and ServiceNow to
-	// the notes of their detections. It implies [Notes.Out] at every appliance.
+	// Out adds the comments on tickets that follow ([TicketOpener.Follow]) to the notes of their
+	// detections. It implies [Notes.Out] at every appliance.
 	Out bool `yaml:"out"`
 	// Interval is the wait between two rounds over the tickets. A round takes a hundredth of it for
 	// each ticket.
@@ -37,14 +37,13 @@ func (n *TicketNotes) check(c checks, path string) {
 	case n.Out && !c.config.Tickets.Enabled:
 		c.wrong(path+".out", "is true, but tickets.enabled is false, so nothing can be written to appliances; set tickets.enabled to true")
 	case n.Out && !slices.ContainsFunc(c.config.Sinks, Sink.HasComments):
-		c.wrong(path+".out", "is true, but no sink has webhook.ticket.follow with jira or servicenow, so no comment is read; add it to the sink that opens tickets")
+		c.wrong(path+".out", "is true, but no sink has webhook.ticket.follow, so no comment is read; add it to the sink that opens tickets")
 	}
 }
 
 // HasComments reports whether the comments on the sink's tickets can be read.
 func (s Sink) HasComments() bool {
-	return s.Webhook != nil && s.Webhook.Ticket != nil && s.Webhook.Ticket.Follow != nil &&
-		slices.Contains([]string{systemJira, systemServiceNow}, s.Webhook.Ticket.System)
+	return s.Webhook != nil && s.Webhook.Ticket != nil && s.Webhook.Ticket.Follow != nil
 }
 
 // WritesNotes reports whether the bridge writes notes at an appliance.

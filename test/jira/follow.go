@@ -79,8 +79,13 @@ func (s *Server) comments(w http.ResponseWriter, r *http.Request, i *Issue) {
 	if r.URL.Query().Get("orderBy") == "-created" {
 		slices.Reverse(all)
 	}
+	from, err := strconv.Atoi(r.URL.Query().Get("startAt"))
+	if err != nil || from < 0 {
+		from = 0
+	}
+	from = min(from, len(all))
 	shown := []any{}
-	for _, c := range all[:min(len(all), most, 100)] {
+	for _, c := range all[from:min(len(all), from+min(most, 100))] {
 		comment := map[string]any{
 			"id": c.id, "body": c.Body, "created": c.Created.Format(timeLayout), "author": map[string]string{"accountId": c.Author, "displayName": c.Author},
 		}
@@ -89,7 +94,7 @@ func (s *Server) comments(w http.ResponseWriter, r *http.Request, i *Issue) {
 		}
 		shown = append(shown, comment)
 	}
-	ticketserver.Answer(w, http.StatusOK, map[string]any{"startAt": 0, "maxResults": most, "total": len(all), "comments": shown})
+	ticketserver.Answer(w, http.StatusOK, map[string]any{"startAt": from, "maxResults": most, "total": len(all), "comments": shown})
 }
 
 func (s *Server) comment(w http.ResponseWriter, r *http.Request, i *Issue) {

@@ -186,7 +186,10 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request) {
 				}})
 			}
 			for _, c := range t.Comments {
-				journals = append(journals, map[string]any{"notes": c.Text, "created_on": c.At.UTC().Format(time.RFC3339), "details": []any{}})
+				journals = append(journals, map[string]any{
+					"id": c.ID, "user": map[string]any{"id": 6, "name": c.Author}, "notes": c.Text, "private_notes": c.Private,
+					"created_on": c.At.UTC().Format(time.RFC3339), "details": []any{},
+				})
 			}
 			i["journals"] = journals
 		case "allowed_statuses":
@@ -226,7 +229,7 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) {
 		}
 	})
 	if change.Notes != "" {
-		s.Comment(t.ID, "", change.Notes)
+		s.Comment(t.ID, ticketserver.Comment{Author: "Bridge", Text: change.Notes})
 	}
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -51,6 +51,7 @@ func New(o Options) *Server {
 	s.mux.HandleFunc("GET /REST/2.0/ticket/{id}", s.show)
 	s.mux.HandleFunc("PUT /REST/2.0/ticket/{id}", s.update)
 	s.mux.HandleFunc("GET /REST/2.0/ticket/{id}/history", s.history)
+	s.mux.HandleFunc("GET /REST/2.0/transaction/{id}/attachments", s.attachments)
 	s.mux.HandleFunc("POST /REST/2.0/ticket/{id}/comment", s.comment)
 	return s
 }
@@ -197,34 +198,97 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) {
 	ticketserver.Answer(w, http.StatusOK, messages)
 }
 
-// history answers with the newest transactions.
-func (s *Server) history(w http.ResponseWriter, r *http.Request) {
-	t, ok := s.ticket(w, r)
-	if !ok {
-		return
+// selected returns the terms of a request's filter by their fields, or answers 400.
+func selected(w http.ResponseWriter, r *http.Request) (by map[string][]string, ok bool) {
+	var terms []struct{ Field, Operator, Value string }
+	if err := json.Unmarshal([]byte(r.URL.Query().Get("query")), &terms); err != nil {
+		refuse(w, http.StatusBadRequest, "JSON parse error: "+err.Error())
+		return nil, false
 	}
-	q := r.URL.Query()
-	if q.Get("order") != "DESC" || q.Get("fields") != "Type,Data,Created" {
-		refuse(w, http.StatusBadRequest, "the stand-in shows the newest transactions with three fields")
+	by = map[string][]string{}
+	for _, t := range terms {
+		by[t.Field] = append(by[t.Field], strings.TrimSpace(t.Operator+" "+t.Value))
+	}
+	return by, true
+}
+
+// list answers with a page of items.
+func list[T any](w http.ResponseWriter, r *http.Request, items []T) {
+	most, err := strconv.Atoi(r.URL.Query().Get("per_page"))
+	if err != nil || most < 1 {
+		most = 20
+	}
+	most = min(most, 100)
+	page, err := strconv.Atoi(r.URL.Query().Get("page"))
+	if err != nil || page < 1 {
+		page = 1
+	}
+	from := min((page-1)*most, len(items))
+	ticketserver.Answer(w, http.StatusOK, map[string]any{"items": items[from:min(from+most, len(items))], "page": page, "per_page": most})
+}
+
+// history answers with the newest transactions of some types; without any, if there is no such ticket.
+func (s *Server) history(w http.ResponseWriter, r *http.Request) {
+	id, _ := strconv.Atoi(r.PathValue("id"))
+	t, _ := s.Find(id)
+	by, ok := selected(w, r)
+	if q := r.URL.Query(); !ok {
+		return
+	} else if q.Get("orderby") != "id" || q.Get("order") != "DESC" || q.Get("fields") != "Data,Creator,Created" || len(by) != 1 {
+		refuse(w, http.StatusBadRequest, "the stand-in shows the newest transactions of some types with three fields")
 		return
 	}
 	type item struct {
-		Type, Data, Created string
-		Of                  string `json:"type"`
+		ID            string `json:"id"`
+		Data, Created string
+		Creator       map[string]string
+		Of            string `json:"type"`
 	}
-	items := []item{{"Create", "", t.Created.UTC().Format(time.RFC3339), "transaction"}}
-	for _, at := range t.Moves {
-		items = append(items, item{"Status", "", at.UTC().Format(time.RFC3339), "transaction"})
+	items := []item{}
+	add := func(kind string, id int, data, author string, at time.Time) {
+		if slices.Contains(by["Type"], kind) {
+			items = append(items, item{strconv.Itoa(id), data, at.UTC().Format(time.RFC3339), map[string]string{"type": "user", "id": author}, "transaction"})
+		}
+	}
+	for n, at := range t.Moves {
+		add("Status", -1-n, "", "RT_System", at)
 	}
 	for _, c := range t.Comments {
-		items = append(items, item{"Comment", c.Subject + "\n", c.At.UTC().Format(time.RFC3339), "transaction"})
+		kind, subject := "Comment", "No Subject"
+		if c.Reply {
+			kind = "Correspond"
+		}
+		if c.Subject != "" {
+			subject = c.Subject + "\n"
+		}
+		add(kind, c.ID, subject, c.Author, c.At)
 	}
-	slices.SortStableFunc(items, func(a, b item) int { return strings.Compare(b.Created, a.Created) })
-	most, err := strconv.Atoi(q.Get("per_page"))
-	if err != nil || most > 100 {
-		most = 20
+	slices.Reverse(items)
+	list(w, r, items)
+}
+
+// attachments answers with the text of a comment.
+func (s *Server) attachments(w http.ResponseWriter, r *http.Request) {
+	by, ok := selected(w, r)
+	if q := r.URL.Query(); !ok {
+		return
+	} else if q.Get("fields") != "ContentType,Content" || !slices.Equal(by["Filename"], []string{"IS NULL"}) {
+		refuse(w, http.StatusBadRequest, "the stand-in shows parts that are no files, with two fields")
+		return
 	}
-	ticketserver.Answer(w, http.StatusOK, map[string]any{"items": items[:min(most, len(items))]})
+	items := []map[string]string{}
+	for _, t := range s.All() {
+		for _, c := range t.Comments {
+			kind := "text/plain"
+			if c.HTML {
+				kind = "text/html"
+			}
+			if strconv.Itoa(c.ID) == r.PathValue("id") && c.Text != "" && slices.Contains(by["ContentType"], kind) {
+				items = append(items, map[string]string{"ContentType": kind, "Content": c.Text, "type": "attachment"})
+			}
+		}
+	}
+	list(w, r, items)
 }
 
 func (s *Server) comment(w http.ResponseWriter, r *http.Request) {
@@ -237,7 +301,7 @@ func (s *Server) comment(w http.ResponseWriter, r *http.Request) {
 	case t.Archived:
 		refuse(w, http.StatusBadRequest, "Permission Denied")
 	default:
-		s.Comment(t.ID, message.Subject, message.Content)
+		s.Comment(t.ID, ticketserver.Comment{Author: "ndrbridge", Subject: message.Subject, Text: message.Content})
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		w.WriteHeader(http.StatusCreated)
 		_ = json.NewEncoder(w).Encode([]string{"Comments added"})

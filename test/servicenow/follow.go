@@ -144,11 +144,19 @@ func (s *Server) journal(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "Invalid limit", err.Error())
 		return
 	}
+	offset, err := strconv.Atoi(r.URL.Query().Get("sysparm_offset"))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "Invalid offset", err.Error())
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := []map[string]string{}
 	for _, n := range slices.Backward(s.notes) {
-		if n.sysID == id && len(found) < limit {
+		if n.sysID != id {
+			continue
+		}
+		if offset--; offset < 0 && len(found) < limit {
 			found = append(found, map[string]string{
 				"sys_id": n.id, "element_id": n.sysID, "value": n.text, "sys_created_by": n.by, "sys_created_on": n.on,
 			})

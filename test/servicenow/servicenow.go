@@ -143,6 +143,10 @@ func (s *Server) insert(w http.ResponseWriter, r *http.Request) {
 	incident["sys_mod_count"], incident["sys_updated_by"] = "0", s.o.Username
 	incident["sys_created_on"], incident["sys_updated_on"] = s.now(), s.now()
 	s.incidents = append(s.incidents, incident)
+	for _, column := range journals {
+		s.write(incident, column, incident[column], s.o.Username)
+		delete(incident, column)
+	}
 	shown := incident.clone(nil)
 	s.mu.Unlock()
 	w.Header().Set("Location", s.o.URL+"/api/now/table/incident/"+shown["sys_id"])

@@ -20,8 +20,12 @@ type Ticket struct {
 
 // Comment is a comment on a ticket.
 type Comment struct {
-	Subject, Text string
-	At            time.Time
+	Author, Subject, Text string
+	Private               bool // Redmine shows it to some accounts alone
+	HTML, Reply           bool // of Request Tracker
+
+	ID int // as the time, set by Tickets.Comment
+	At time.Time
 }
 
 // Tickets holds the tickets of a stand-in. It is safe for concurrent use.
@@ -29,8 +33,9 @@ type Tickets struct {
 	Initial string // the status of a new ticket
 	Now     func() time.Time
 
-	mu      sync.Mutex
-	tickets []*Ticket
+	mu       sync.Mutex
+	tickets  []*Ticket
+	comments int
 }
 
 // Open opens a ticket and returns a copy of it.
@@ -80,8 +85,10 @@ func (s *Tickets) Change(id int, change func(*Ticket)) {
 }
 
 // Comment adds a comment to a ticket.
-func (s *Tickets) Comment(id int, subject, text string) {
+func (s *Tickets) Comment(id int, c Comment) {
 	s.Change(id, func(t *Ticket) {
-		t.Comments = append(slices.Clip(t.Comments), Comment{subject, text, s.Now()})
+		s.comments++
+		c.ID, c.At = s.comments, s.Now()
+		t.Comments = append(slices.Clip(t.Comments), c)
 	})
 }

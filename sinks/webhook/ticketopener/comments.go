@@ -1,12 +1,14 @@
 package ticketopener
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strings"
 	"time"
 
+	"ndrbridge/internal/failure"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 )
@@ -24,6 +26,10 @@ type Notes struct {
 
 const (
 	perRound = 100
+	// maxRead is how many comments of a ticket are read at once.
+	maxRead = 10 * maxComments
+	// maxID is the length of the longest id that a system has for a comment, in bytes.
+	maxID = 100
 	// closedFor is how long the comments of a ticket are read after its detection was closed.
 	closedFor = 24 * time.Hour
 	// lateComment is by how much a comment may be older than others that were read before it.
@@ -61,30 +67,72 @@ func (r *commentReader) poll(ctx context.Context, c *webhook.Conversation) (time
 
 // read adds the new comments of a ticket to the note of its detection, except the bridge's own.
 func (r *commentReader) read(ctx context.Context, c *webhook.Conversation, detection transform.Event, m memory) error {
-	all, err := r.o.System.(commented).comments(ctx, c, m.Ticket)
+	if m.Read == nil && m.Leader != "" { // what was said before it joined is in the first one's note
+		m.Read = &readComments{Until: m.Recorded}
+	}
+	read, unread, err := r.list(ctx, c, m)
 	if errors.Is(err, errLost) {
 		return nil // the next event of the detection reports it
 	}
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(all, func(a, b Comment) int { return a.Time.Compare(b.Time) })
-	if m.Read == nil && m.Leader != "" { // what was said before it joined is in the first one's note
-		m.Read = &readComments{Until: m.Recorded}
-	}
-	unread := m.Read.unread(all)
+	until, added := r.o.Now(), 0
 	for _, o := range unread {
-		if o.key() == "" && strings.TrimSpace(o.Text) != "" {
-			if err := r.o.Notes.Add(ctx, detection, m.Ticket, o); err != nil {
-				return err
+		if err = r.add(ctx, c, detection, m.Ticket, o); err != nil {
+			until = earlier(until, o.Time)
+			break
+		}
+		added++
+	}
+	if added == 0 {
+		return err
+	}
+	m.Read = newReadComments(append(read, unread[:added]...), until)
+	return cmp.Or(r.remember(ctx, c, detection, &memories{own: &m, lead: &m}, nil), err)
+}
+
+// list reads the newest comments of a ticket: page by page, as long as all of a page are unread. It
+// returns those that were not read oldest first.
+func (r *commentReader) list(ctx context.Context, c *webhook.Conversation, m memory) (read, unread []Comment, err error) {
+	for skip := 0; skip < maxRead; skip += maxComments {
+		page, err := r.o.System.comments(ctx, c, m.Ticket, skip)
+		if err != nil {
+			return nil, nil, err
+		}
+		known := len(read)
+		for _, o := range page[:min(len(page), maxComments)] {
+			switch {
+			case len(o.ID) > maxID: // it would be remembered
+			case m.Read.has(o):
+				read = append(read, o)
+			default:
+				unread = append(unread, o)
 			}
 		}
+		if len(page) < maxComments || len(read) > known {
+			break
+		}
 	}
-	if len(unread) == 0 {
+	slices.Reverse(unread)
+	slices.SortStableFunc(unread, func(a, b Comment) int { return a.Time.Compare(b.Time) })
+	return read, unread, nil
+}
+
+// add adds a comment to the note of its detection, unless it is the bridge's own or empty.
+func (r *commentReader) add(ctx context.Context, c *webhook.Conversation, detection transform.Event, t Ticket, o Comment) (err error) {
+	if o.text != nil && o.key() == "" {
+		o.Text, err = o.text(ctx, c)
+		if class, _ := failure.ClassOf(err); err != nil && class == failure.Rejected {
+			o.Text = "(the text cannot be read)"
+		} else if err != nil {
+			return err
+		}
+	}
+	if o.key() != "" || strings.TrimSpace(o.Text) == "" {
 		return nil
 	}
-	m.Read = newReadComments(all, r.o.Now())
-	return r.remember(ctx, c, detection, &memories{own: &m, lead: &m}, nil)
+	return r.o.Notes.Add(ctx, detection, t, o)
 }
 
 // detectionWith returns an event with the attributes of a detection that has a webhook.DetectionKey.
@@ -98,23 +146,21 @@ func detectionWith(key string) (e transform.Event, ok bool) {
 
 // readComments is which comments of a ticket were read.
 type readComments struct {
-	// Until is the time of the newest, but none ahead of the bridge's clock.
+	// Until is the time of the newest, but none ahead of the bridge's clock, nor of an unread one.
 	Until time.Time `json:"until"`
 	// IDs are those of the comments that are not older than Until by more than lateComment.
 	IDs []string `json:"ids"`
 }
 
-func newReadComments(all []Comment, now time.Time) *readComments {
+func newReadComments(read []Comment, limit time.Time) *readComments {
 	r := &readComments{}
-	for _, c := range all {
+	for _, c := range read {
 		if c.Time.After(r.Until) {
 			r.Until = c.Time
 		}
 	}
-	if r.Until.After(now) {
-		r.Until = now
-	}
-	for _, c := range all {
+	r.Until = earlier(r.Until, limit)
+	for _, c := range read {
 		if !c.Time.Before(r.Until.Add(-lateComment)) {
 			r.IDs = append(r.IDs, c.ID)
 		}
@@ -122,13 +168,15 @@ func newReadComments(all []Comment, now time.Time) *readComments {
 	return r
 }
 
-// unread returns the comments that were not read. Older ones come back into a list of the newest if
-// others are deleted.
-func (r *readComments) unread(all []Comment) (some []Comment) {
-	for _, c := range all {
-		if r == nil || !c.Time.Before(r.Until.Add(-lateComment)) && !slices.Contains(r.IDs, c.ID) {
-			some = append(some, c)
-		}
+// has reports whether a comment was read. Older ones come back into a list of the newest if others
+// are deleted.
+func (r *readComments) has(c Comment) bool {
+	return r != nil && (c.Time.Before(r.Until.Add(-lateComment)) || slices.Contains(r.IDs, c.ID))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
 	}
-	return some
+	return b
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"ndrbridge/test/jira"
 	"ndrbridge/test/presettest"
 	"ndrbridge/test/require"
+	"ndrbridge/test/ticketserver"
 	"ndrbridge/transform"
 )
 
@@ -57,18 +59,13 @@ func (f *reading) round(t testing.TB) error {
 	}
 }
 
-// eachCommented runs a test with each of the tools whose comments can be read.
-func eachCommented(t *testing.T, test func(t *testing.T, o *tool)) {
-	eachFollower(t, func(t *testing.T, o *tool) {
-		if o.say != nil {
-			test(t, o)
-		}
-	})
-}
-
 func TestCommentsBecomeNotes(t *testing.T) {
-	eachCommented(t, func(t *testing.T, o *tool) {
+	eachFollower(t, func(t *testing.T, o *tool) {
 		closing := changed(t, 7, 1, "closed", "", "status")
+		var many []string
+		for n := range 150 {
+			many = append(many, fmt.Sprint("ana: comment ", n))
+		}
 		for _, test := range []struct {
 			name string
 			do   func(t *testing.T, f *reading, id string)
@@ -116,6 +113,37 @@ func TestCommentsBecomeNotes(t *testing.T) {
 				o.pass(2 * time.Hour)
 				o.say(id, "ben", "too late")
 			}, []string{"ana: in time"}},
+			{"more of them than a page come, the oldest first", func(t *testing.T, f *reading, id string) {
+				o.say(id, "ana", "before")
+				require.NoError(t, f.round(t))
+				for _, text := range many {
+					o.pass(time.Second)
+					o.say(id, "ana", strings.TrimPrefix(text, "ana: "))
+				}
+			}, append([]string{"ana: before"}, many...)},
+			{"those behind one that cannot be added come with it", func(t *testing.T, f *reading, id string) {
+				for _, text := range many {
+					o.pass(time.Minute)
+					o.say(id, "ana", strings.TrimPrefix(text, "ana: "))
+				}
+				f.fail = func() error { return errorIf(len(f.added) == 70) }
+				require.True(t, f.round(t) != nil, "it did not fail")
+				require.Equal(t, len(f.added), 70, "notes")
+				f.fail = nil
+			}, many},
+			{"what a move's fields write does not come back", func(t *testing.T, f *reading, id string) {
+				if o.noted == nil {
+					return
+				}
+				move := f.follow.States["closed"]
+				move.Fields = maps.Clone(move.Fields)
+				for _, field := range o.noted {
+					move.Fields[field] = "closed at the appliance"
+				}
+				f.follow.States["closed"] = move
+				require.NoError(t, f.send(t, closing))
+				require.Equal(t, o.see(id).Comments, 1+len(o.noted), "comments")
+			}, nil},
 			{"a deleted ticket is no failure", func(_ *testing.T, _ *reading, id string) {
 				o.change(id, func(i *ticket) { i.Deleted = true })
 			}, nil},
@@ -151,50 +179,48 @@ func TestCommentsBecomeNotes(t *testing.T) {
 // Whatever fails, and however often the bridge restarts, each comment of a person arrives, and only
 // those; and none twice, since the intake takes the same one once.
 func TestEachCommentArrivesOnce(t *testing.T) {
-	eachCommented(t, func(t *testing.T, o *tool) {
-		id := 9000
-		rapid.Check(t, func(r *rapid.T) {
-			id++
-			f := newReading(t, o)
-			f.sendUntilDelivered(t, version(t, id, 0, "new"))
-			key := o.last()
-			defer o.change(key, func(i *ticket) { i.Deleted = true })
-			store := presettest.Faulty(f.memory)
-			var want []string
-			for n := range rapid.IntRange(1, 6).Draw(r, "comments") {
-				o.pass(time.Second)
-				if rapid.Bool().Draw(r, "of the bridge") {
-					f.sendUntilDelivered(t, changed(t, id, n+1, []string{"acknowledged", "new"}[n%2], "", "status"))
-				} else {
-					text := fmt.Sprint("comment ", n)
-					o.say(key, "ana", text)
-					want = append(want, fmt.Sprintf("hq/%d %s %s ana: %s", id, key, o.clock().UTC().Format(time.TimeOnly), text))
-				}
-				o.fail(rapid.SliceOfN(rapid.SampledFrom([]fault{none, unread, unsaid, busy}), 0, 3).Draw(r, "faults")...)
-				addFails := failing(rapid.SliceOfN(rapid.Bool(), 0, 3).Draw(r, "adding fails"))
-				memoryFails := failing(rapid.SliceOfN(rapid.Bool(), 0, 3).Draw(r, "the memory fails"))
-				f.fail = func() error { return errorIf(addFails()) }
-				store.Remember = func() error { return errorIf(memoryFails()) }
-				for range rapid.IntRange(0, 3).Draw(r, "rounds") {
-					_ = f.round(t)
-				}
-				o.fail()
-				f.fail, store.Remember = nil, nil
+	id := 9000
+	checkFollowers(t, func(r *rapid.T, o *tool) {
+		id++
+		f := newReading(t, o)
+		f.sendUntilDelivered(t, version(t, id, 0, "new"))
+		key := o.last()
+		defer o.change(key, func(i *ticket) { i.Deleted = true })
+		store := presettest.Faulty(f.memory)
+		var want []string
+		for n := range rapid.IntRange(1, 6).Draw(r, "comments") {
+			o.pass(time.Second)
+			if rapid.Bool().Draw(r, "of the bridge") {
+				f.sendUntilDelivered(t, changed(t, id, n+1, []string{"acknowledged", "new"}[n%2], "", "status"))
+			} else {
+				text := fmt.Sprint("comment ", n)
+				o.say(key, "ana", text)
+				want = append(want, fmt.Sprintf("hq/%d %s %s ana: %s", id, key, o.clock().UTC().Format(time.TimeOnly), text))
 			}
-			require.NoError(r, f.round(t))
-			before := len(f.added)
-			require.NoError(r, f.round(t))
-			require.Equal(r, len(f.added), before, "calls when all is read")
-			var got []string // as the intake takes them
-			for _, line := range f.added {
-				if !slices.Contains(got, line) {
-					got = append(got, line)
-				}
+			o.fail(rapid.SliceOfN(rapid.SampledFrom([]fault{none, unread, unsaid, busy}), 0, 3).Draw(r, "faults")...)
+			addFails := failing(rapid.SliceOfN(rapid.Bool(), 0, 3).Draw(r, "adding fails"))
+			memoryFails := failing(rapid.SliceOfN(rapid.Bool(), 0, 3).Draw(r, "the memory fails"))
+			f.fail = func() error { return errorIf(addFails()) }
+			store.Remember = func() error { return errorIf(memoryFails()) }
+			for range rapid.IntRange(0, 3).Draw(r, "rounds") {
+				_ = f.round(t)
 			}
-			slices.Sort(got)
-			slices.Sort(want)
-			require.Equal(r, strings.Join(got, "\n"), strings.Join(want, "\n"))
-		})
+			o.fail()
+			f.fail, store.Remember = nil, nil
+		}
+		require.NoError(r, f.round(t))
+		before := len(f.added)
+		require.NoError(r, f.round(t))
+		require.Equal(r, len(f.added), before, "calls when all is read")
+		var got []string // as the intake takes them
+		for _, line := range f.added {
+			if !slices.Contains(got, line) {
+				got = append(got, line)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		require.Equal(r, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	})
 }
 
@@ -203,6 +229,47 @@ func errorIf(fails bool) error {
 		return errors.New("not now")
 	}
 	return nil
+}
+
+// The texts of comments in Request Tracker are parts of messages, plain ones or in HTML.
+func TestCommentsOfRequestTracker(t *testing.T) {
+	o := startRT(t)
+	f := newReading(t, o)
+	require.NoError(t, f.send(t, version(t, 7, 0, "new")))
+	for _, c := range []struct {
+		name string
+		ticketserver.Comment
+		want string
+	}{
+		{"a comment", ticketserver.Comment{Text: "a\nb"}, "a\nb"},
+		{"one with a subject", ticketserver.Comment{Subject: "Re: it", Text: "a"}, "a"},
+		{"a reply", ticketserver.Comment{Text: "a", Reply: true}, "a"},
+		{"one without a text", ticketserver.Comment{Subject: "a file"}, ""},
+		{"paragraphs", ticketserver.Comment{HTML: true, Text: "<p>a &lt;b&gt;\n c</p>\n<p>d<br />\ne</p>"}, "a <b> c\nd\ne"},
+		{"a list", ticketserver.Comment{HTML: true, Text: "<ul>\n\t<li>a</li>\n\t<li><b>b</b></li>\n</ul>"}, "a\nb"},
+		{"a style", ticketserver.Comment{HTML: true, Text: "<html><head><style>p {color: red}</style></head><!-- x --><body>a</body>"}, "a"},
+		{"one that ends in a tag", ticketserver.Comment{HTML: true, Text: "a<b"}, "a<b"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f.added = nil
+			c.Author = "ana"
+			o.tickets.Comment(1, c.Comment)
+			require.NoError(t, f.round(t))
+			_, got, _ := strings.Cut(strings.Join(f.added, ""), " ana: ")
+			assert.Equal(t, got, c.want)
+		})
+	}
+}
+
+func TestPrivateNotesOfRedmineStayThere(t *testing.T) {
+	o := startRedmine(t)
+	f := newReading(t, o)
+	require.NoError(t, f.send(t, version(t, 7, 0, "new")))
+	o.tickets.Comment(1, ticketserver.Comment{Author: "ana", Text: "hidden", Private: true})
+	o.say("1", "ana", "shown")
+	require.NoError(t, f.round(t))
+	require.Equal(t, len(f.added), 1, f.added)
+	assert.True(t, strings.HasSuffix(f.added[0], "ana: shown"), f.added)
 }
 
 // A document of Jira becomes lines, and a comment for a role stays there.

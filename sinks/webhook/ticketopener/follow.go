@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -49,19 +50,21 @@ type Standing struct {
 	Assignee string // the account; empty: nobody
 	// Moved is when the status last changed, at the latest; zero if unknown.
 	Moved time.Time
-	// Commented reports whether it has the comment that was asked for.
-	Commented bool
 }
 
 // Comment is a comment on a ticket.
 type Comment struct {
 	ID     string // never changes
 	Author string // for people
-	Text   string // lines
+	Text   string // lines; empty if only some people may see them
 	Time   time.Time
+
+	// text reads the lines, if Text has the subject alone; nil otherwise. Its error has the class
+	// failure.Rejected if they can never be read.
+	text func(ctx context.Context, c *webhook.Conversation) (string, error)
 }
 
-// maxComments is how many comments are read, the newest.
+// maxComments is how many comments are read with one call.
 const maxComments = 100
 
 // Step is a move that the system offers for a ticket.
@@ -70,13 +73,11 @@ type Step struct {
 	Status string // that the ticket has then
 }
 
-// A follower is a System whose tickets can follow their detections. Errors for which the ticket
-// or the configuration is at fault, not the system, have the class failure.Rejected.
+// A follower lets tickets follow their detections. Errors for which the ticket or the configuration
+// is at fault, not the system, have the class failure.Rejected.
 type follower interface {
-	System
-	// read returns the ticket's standing. key is that of a comment to look for; empty: none. The
-	// error is errLost if the ticket does not exist.
-	read(ctx context.Context, c *webhook.Conversation, t Ticket, key string) (Standing, error)
+	// read returns the ticket's standing. The error is errLost if the ticket does not exist.
+	read(ctx context.Context, c *webhook.Conversation, t Ticket) (Standing, error)
 	// step finds the move to a status, or by a transition.
 	step(ctx context.Context, c *webhook.Conversation, t Ticket, to string) (Step, error)
 	// move makes a move.
@@ -85,24 +86,10 @@ type follower interface {
 	assign(ctx context.Context, c *webhook.Conversation, t Ticket, account string) error
 	// comment adds a comment. The last line of its text identifies it.
 	comment(ctx context.Context, c *webhook.Conversation, t Ticket, text string) error
-}
-
-// A commented system shows the texts of comments. They can become notes.
-type commented interface {
-	follower
-	// comments returns the ticket's comments, at most the newest maxComments of them, in any
-	// order. Those that only some people may see are left out. The error may be errLost if the ticket
+	// comments returns the ticket's comments, newest first: all but the newest skip, and at most
+	// maxComments of them; fewer if there are no older ones. The error may be errLost if the ticket
 	// does not exist.
-	comments(ctx context.Context, c *webhook.Conversation, t Ticket) ([]Comment, error)
-}
-
-// has reports whether one of the ticket's comments has a key; empty: none.
-func has(ctx context.Context, c *webhook.Conversation, system commented, t Ticket, key string) (bool, error) {
-	if key == "" {
-		return false, nil
-	}
-	all, err := system.comments(ctx, c, t)
-	return slices.ContainsFunc(all, func(c Comment) bool { return c.key() == key }), err
+	comments(ctx context.Context, c *webhook.Conversation, t Ticket, skip int) ([]Comment, error)
 }
 
 // errLost means that a ticket does not exist any more, or is hidden from the account.
@@ -206,7 +193,7 @@ func (f *Follow) commentOn(e transform.Event, changes []byte) string {
 // be opened.
 func (p *preset) follow(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memories, i intention) (open bool, err error) {
 	r := p.report(e, m)
-	now, err := p.o.System.(follower).read(ctx, c, m.lead.Ticket, commentKey(e))
+	now, err := p.o.System.read(ctx, c, m.lead.Ticket)
 	if errors.Is(err, errLost) {
 		open = p.lose(m, &r)
 		return open, p.remember(ctx, c, e, m, &r)
@@ -221,7 +208,7 @@ func (p *preset) follow(ctx context.Context, c *webhook.Conversation, e transfor
 		err = p.assign(ctx, c, m.lead, now, i.account, &r)
 	}
 	if err == nil && i.comment != "" {
-		err = p.comment(ctx, c, e, m, now, i.comment, &r)
+		err = p.comment(ctx, c, e, m, i.comment, &r)
 	}
 	if err != nil {
 		return false, err
@@ -230,12 +217,21 @@ func (p *preset) follow(ctx context.Context, c *webhook.Conversation, e transfor
 	return false, p.remember(ctx, c, e, m, &r)
 }
 
-// comment adds a comment on an event, unless an attempt without an answer did.
-func (p *preset) comment(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memories, now Standing, text string, r *report) error {
-	if r.Commented = now.Commented; now.Commented {
-		return nil
+// commented reports whether one of the ticket's newest comments is that on an event.
+func (p *preset) commented(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memories) (bool, error) {
+	all, err := p.o.System.comments(ctx, c, m.lead.Ticket, 0)
+	if errors.Is(err, errLost) { // the ticket was just read
+		err = failure.Errorf(failure.Transient, "its comments cannot be read: %w", err)
 	}
-	err := p.o.System.(follower).comment(ctx, c, m.lead.Ticket, strings.TrimSpace(text+"\n"+r.Reason)+"\n"+commentKey(e))
+	return slices.ContainsFunc(all, func(c Comment) bool { return c.key() == commentKey(e) }), err
+}
+
+// comment adds a comment on an event, unless an attempt without an answer did.
+func (p *preset) comment(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memories, text string, r *report) (err error) {
+	if r.Commented, err = p.commented(ctx, c, e, m); r.Commented || err != nil {
+		return err
+	}
+	err = p.o.System.comment(ctx, c, m.lead.Ticket, strings.TrimSpace(text+"\n"+r.Reason)+"\n"+commentKey(e))
 	r.Commented = err == nil
 	return r.explain(err, "it has no comment on the event", "")
 }
@@ -243,7 +239,7 @@ func (p *preset) comment(ctx context.Context, c *webhook.Conversation, e transfo
 // move makes the move of a key, unless the ticket is there already, is to stay, or was moved by a
 // person after the detection changed.
 func (p *preset) move(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memories, now Standing, key string, r *report) error {
-	system, to := p.o.System.(follower), p.o.Follow.States[key]
+	system, to := p.o.System, p.o.Follow.States[key]
 	lead := m.lead
 	seen, target := lead.Seen, lead.Target
 	lead.Seen, lead.Target = now.Status, ""
@@ -284,7 +280,7 @@ func (p *preset) assign(ctx context.Context, c *webhook.Conversation, m *memory,
 	if now.Assignee != "" && now.Assignee != m.Assigned {
 		return nil
 	}
-	err := p.o.System.(follower).assign(ctx, c, m.Ticket, account)
+	err := p.o.System.assign(ctx, c, m.Ticket, account)
 	if err == nil {
 		m.Assigned, r.Assignee = account, account
 	}
@@ -317,8 +313,17 @@ func (c Comment) key() string {
 	return ""
 }
 
-// keyOf returns the key in the text of a comment.
-func keyOf(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
+// marked returns configured fields with a last line, as that of the bridge's comments, in those with
+// names, which become comments.
+func marked(fields map[string]string, names ...string) map[string]string {
+	fields = maps.Clone(fields)
+	for _, name := range names {
+		if fields[name] != "" {
+			fields[name] += "\n" + ownKey + "fields"
+		}
+	}
+	return fields
+}
 
 // report is what is reported of a ticket.
 type report struct {

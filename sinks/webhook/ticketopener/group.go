@@ -127,12 +127,16 @@ func (p *preset) join(ctx context.Context, c *webhook.Conversation, e transform.
 			return false, err
 		}
 	}
-	r, now := p.report(e, m), Standing{}
+	r, now, over := p.report(e, m), Standing{}, false
 	if err = errLost; !m.lead.Lost {
-		now, err = p.o.System.(follower).read(ctx, c, m.lead.Ticket, commentKey(e))
+		now, err = p.o.System.read(ctx, c, m.lead.Ticket)
+	}
+	if err == nil && now.Closed {
+		r.Commented, err = p.commented(ctx, c, e, m)
+		over = !r.Commented
 	}
 	switch lost := errors.Is(err, errLost); {
-	case lost, err == nil && now.Closed && !now.Commented:
+	case lost, err == nil && over:
 		if m.lead.Group != nil {
 			delete(m.lead.Group.Closed, e.Subject)
 		}
@@ -152,7 +156,7 @@ func (p *preset) join(ctx context.Context, c *webhook.Conversation, e transform.
 	if err == nil {
 		const maxText = 3000
 		of := card.Of(e)
-		err = p.comment(ctx, c, e, m, now, card.Fit("Another detection: "+of.Headline()+"\n"+plainText(of), maxText, card.Plain), &r)
+		err = p.comment(ctx, c, e, m, card.Fit("Another detection: "+of.Headline()+"\n"+plainText(of), maxText, card.Plain), &r)
 	}
 	if err != nil {
 		return false, err

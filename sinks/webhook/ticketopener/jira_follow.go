@@ -21,7 +21,7 @@ func (j jira) issueURL(t Ticket, resource ...string) *url.URL {
 // jiraTime is the layout of times in answers.
 const jiraTime = "2006-01-02T15:04:05.000-0700"
 
-func (j jira) read(ctx context.Context, c *webhook.Conversation, t Ticket, key string) (Standing, error) {
+func (j jira) read(ctx context.Context, c *webhook.Conversation, t Ticket) (Standing, error) {
 	target := j.issueURL(t)
 	target.RawQuery = url.Values{"fields": {"status,assignee"}, "expand": {"changelog"}}.Encode()
 	a, err := c.Do(ctx, webhook.Request{Method: http.MethodGet, URL: target})
@@ -64,13 +64,12 @@ func (j jira) read(ctx context.Context, c *webhook.Conversation, t Ticket, key s
 			}
 		}
 	}
-	s.Commented, err = has(ctx, c, j, t, key)
-	return s, err
+	return s, nil
 }
 
-func (j jira) comments(ctx context.Context, c *webhook.Conversation, t Ticket) ([]Comment, error) {
+func (j jira) comments(ctx context.Context, c *webhook.Conversation, t Ticket, skip int) ([]Comment, error) {
 	target := j.issueURL(t, "comment")
-	target.RawQuery = url.Values{"orderBy": {"-created"}, "maxResults": {strconv.Itoa(maxComments)}}.Encode()
+	target.RawQuery = url.Values{"orderBy": {"-created"}, "startAt": {strconv.Itoa(skip)}, "maxResults": {strconv.Itoa(maxComments)}}.Encode()
 	a, err := c.Do(ctx, webhook.Request{Method: http.MethodGet, URL: target})
 	if err != nil {
 		return nil, err
@@ -95,9 +94,11 @@ func (j jira) comments(ctx context.Context, c *webhook.Conversation, t Ticket) (
 		if err != nil {
 			return nil, failure.Errorf(failure.Transient, "a comment has no time: %s", a.Quote(o.Created))
 		}
+		one := Comment{ID: o.ID, Author: o.Author.DisplayName, Time: at}
 		if o.Visibility.Type == "" {
-			all = append(all, Comment{ID: o.ID, Author: o.Author.DisplayName, Text: strings.TrimSpace(o.Body.lines()), Time: at})
+			one.Text = strings.TrimSpace(o.Body.lines())
 		}
+		all = append(all, one)
 	}
 	return all, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,7 +64,10 @@ type redmineIssue struct {
 	}
 	AssignedTo struct{ ID int64 } `json:"assigned_to"`
 	Journals   []struct {
+		ID        int64
+		User      struct{ Name string }
 		Notes     string
+		Private   bool      `json:"private_notes"`
 		CreatedOn time.Time `json:"created_on"`
 		Details   []struct{ Name string }
 	}
@@ -175,7 +179,7 @@ func (r redmine) get(ctx context.Context, c *webhook.Conversation, t Ticket, inc
 	return reply.Issue, nil
 }
 
-func (r redmine) read(ctx context.Context, c *webhook.Conversation, t Ticket, key string) (Standing, error) {
+func (r redmine) read(ctx context.Context, c *webhook.Conversation, t Ticket) (Standing, error) {
 	i, err := r.get(ctx, c, t, "journals")
 	if err != nil {
 		return Standing{}, err
@@ -185,7 +189,6 @@ func (r redmine) read(ctx context.Context, c *webhook.Conversation, t Ticket, ke
 		now.Assignee = strconv.FormatInt(i.AssignedTo.ID, 10)
 	}
 	for _, journal := range i.Journals {
-		now.Commented = now.Commented || key != "" && strings.HasSuffix(strings.TrimSpace(journal.Notes), key)
 		for _, detail := range journal.Details {
 			if detail.Name == "status_id" && journal.CreatedOn.After(now.Moved) {
 				now.Moved = journal.CreatedOn
@@ -214,7 +217,7 @@ func (r redmine) step(ctx context.Context, c *webhook.Conversation, t Ticket, to
 
 func (r redmine) move(ctx context.Context, c *webhook.Conversation, t Ticket, s Step, fields map[string]string) error {
 	issue := map[string]any{"status_id": s.ID}
-	setAttributes(issue, fields)
+	setAttributes(issue, marked(fields, "notes"))
 	return r.update(ctx, c, t, issue)
 }
 
@@ -224,6 +227,27 @@ func (r redmine) assign(ctx context.Context, c *webhook.Conversation, t Ticket, 
 
 func (r redmine) comment(ctx context.Context, c *webhook.Conversation, t Ticket, text string) error {
 	return r.update(ctx, c, t, map[string]any{"notes": text})
+}
+
+func (r redmine) comments(ctx context.Context, c *webhook.Conversation, t Ticket, skip int) ([]Comment, error) {
+	i, err := r.get(ctx, c, t, "journals")
+	if err != nil {
+		return nil, err
+	}
+	var all []Comment
+	for _, journal := range slices.Backward(i.Journals) {
+		if journal.Notes == "" {
+			continue
+		}
+		one := Comment{ID: strconv.FormatInt(journal.ID, 10), Author: journal.User.Name, Time: journal.CreatedOn}
+		if !journal.Private {
+			one.Text = journal.Notes
+		}
+		all = append(all, one)
+	}
+	slices.SortStableFunc(all, func(a, b Comment) int { return b.Time.Compare(a.Time) }) // accounts choose the order
+	skip = min(skip, len(all))
+	return all[skip:min(skip+maxComments, len(all))], nil
 }
 
 // update changes attributes of an issue.

@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -181,7 +184,7 @@ func (r requestTracker) get(ctx context.Context, c *webhook.Conversation, t Tick
 	return shown, nil
 }
 
-func (r requestTracker) read(ctx context.Context, c *webhook.Conversation, t Ticket, key string) (Standing, error) {
+func (r requestTracker) read(ctx context.Context, c *webhook.Conversation, t Ticket) (Standing, error) {
 	shown, err := r.get(ctx, c, t)
 	if err != nil {
 		return Standing{}, err
@@ -196,32 +199,105 @@ func (r requestTracker) read(ctx context.Context, c *webhook.Conversation, t Tic
 		return Standing{}, err
 	}
 	now.Closed = closed != ""
-	history := r.resource("ticket", t.ID, "history")
-	history.RawQuery = url.Values{"fields": {"Type,Data,Created"}, "orderby": {"id"}, "order": {"DESC"}, "per_page": {"100"}}.Encode()
-	a, err := c.Do(ctx, webhook.Request{Method: http.MethodGet, URL: history})
+	moves, err := r.history(ctx, c, t, 1, "Status")
+	if len(moves) > 0 {
+		now.Moved = moves[0].Created
+	}
+	return now, err
+}
+
+// rtTransaction is a part of a ticket's history as Request Tracker shows it.
+type rtTransaction struct {
+	ID      json.RawMessage
+	Data    string // the subject of a comment
+	Creator struct{ ID string }
+	Created time.Time
+}
+
+// history reads transactions of types, newest first: a page of maxComments.
+func (r requestTracker) history(ctx context.Context, c *webhook.Conversation, t Ticket, page int, types ...string) ([]rtTransaction, error) {
+	var filter []rtTerm
+	for _, name := range types {
+		filter = append(filter, rtTerm{Field: "Type", Value: name})
+	}
+	var reply struct{ Items []rtTransaction }
+	err := r.list(ctx, c, r.resource("ticket", t.ID, "history"), filter, url.Values{
+		"fields": {"Data,Creator,Created"}, "orderby": {"id"}, "order": {"DESC"}, "per_page": {strconv.Itoa(maxComments)}, "page": {strconv.Itoa(page)},
+	}, failure.Transient, &reply)
+	return reply.Items, err
+}
+
+// rtTerm is a term of a filter; those of one field are alternatives.
+type rtTerm struct {
+	Field    string `json:"field"`
+	Operator string `json:"operator,omitempty"`
+	Value    string `json:"value"`
+}
+
+// list reads a list of what a filter selects. An answer that cannot be read has the class.
+func (r requestTracker) list(ctx context.Context, c *webhook.Conversation, target *url.URL, filter []rtTerm, query url.Values, class failure.Class, reply any) error {
+	encoded, err := json.Marshal(filter)
 	if err != nil {
-		return Standing{}, err
+		return failure.Unsendable("encode a filter: %w", err)
 	}
+	query.Set("query", string(encoded))
+	target.RawQuery = query.Encode()
+	a, err := c.Do(ctx, webhook.Request{Method: http.MethodGet, URL: target})
+	if err != nil {
+		return err
+	}
+	return decode(a, class, reply)
+}
+
+// comments returns comments and replies. The history has their subjects alone.
+func (r requestTracker) comments(ctx context.Context, c *webhook.Conversation, t Ticket, skip int) ([]Comment, error) {
+	items, err := r.history(ctx, c, t, 1+skip/maxComments, "Comment", "Correspond")
+	if err != nil {
+		return nil, err
+	}
+	var all []Comment
+	for _, item := range items {
+		id := transform.Text(item.ID)
+		all = append(all, Comment{ID: id, Author: item.Creator.ID, Text: item.Data, Time: item.Created,
+			text: func(ctx context.Context, c *webhook.Conversation) (string, error) { return r.text(ctx, c, id) }})
+	}
+	return all, nil
+}
+
+// text reads the text of a comment: of its first part without a file's name that is plain, or else in
+// HTML.
+func (r requestTracker) text(ctx context.Context, c *webhook.Conversation, transaction string) (string, error) {
 	var reply struct {
-		Items []struct {
-			Type, Data, Created string
-			Of                  string `json:"type"` // which differs from Type by case alone
-		}
+		Items []struct{ ContentType, Content string }
 	}
-	if err := decode(a, failure.Transient, &reply); err != nil {
-		return Standing{}, err
+	err := r.list(ctx, c, r.resource("transaction", transaction, "attachments"), []rtTerm{
+		{Field: "ContentType", Value: "text/plain"}, {Field: "ContentType", Value: "text/html"}, {Field: "Filename", Operator: "IS", Value: "NULL"},
+	}, url.Values{"fields": {"ContentType,Content"}, "orderby": {"ContentType", "id"}, "order": {"DESC", "ASC"}, "per_page": {"1"}}, failure.Rejected, &reply)
+	switch {
+	case err != nil:
+		return "", err
+	case len(reply.Items) == 0:
+		return "", nil
+	case reply.Items[0].ContentType == "text/html":
+		return textOfHTML(reply.Items[0].Content), nil
 	}
-	for _, item := range reply.Items {
-		switch item.Type {
-		case "Status":
-			if at, err := time.Parse(time.RFC3339, item.Created); err == nil && at.After(now.Moved) {
-				now.Moved = at
-			}
-		case "Comment":
-			now.Commented = now.Commented || key != "" && strings.TrimSpace(item.Data) == key
-		}
+	return reply.Items[0].Content, nil
+}
+
+var (
+	htmlUnseen = regexp.MustCompile(`(?is)<(style|script|head)\b.*?</(style|script|head)>|<!--.*?-->|\s+`)
+	htmlBreak  = regexp.MustCompile(`(?i)<br\b[^>]*>|</(p|div|li|tr|h[1-6]|pre|blockquote)>`)
+	htmlTag    = regexp.MustCompile(`<[^>]*>`)
+)
+
+// textOfHTML returns the text of a part of a message in HTML, line by line.
+func textOfHTML(code string) string {
+	code = htmlBreak.ReplaceAllString(htmlUnseen.ReplaceAllString(code, " "), "\n")
+	var lines []string
+	for line := range strings.Lines(htmlTag.ReplaceAllString(code, "")) {
+		lines = append(lines, strings.TrimSpace(html.UnescapeString(line)))
 	}
-	return now, nil
+	return strings.Join(lines, "\n")
 }
 
 func (requestTracker) step(_ context.Context, _ *webhook.Conversation, _ Ticket, to string) (Step, error) {
@@ -256,10 +332,10 @@ func (r requestTracker) write(ctx context.Context, c *webhook.Conversation, t Ti
 	return shown, a.QuoteBody(), err
 }
 
-// comment adds a comment, whose subject is the key: the history shows subjects, and no texts.
+// comment adds a comment, whose subject is the key.
 func (r requestTracker) comment(ctx context.Context, c *webhook.Conversation, t Ticket, text string) error {
 	_, err := change(ctx, c, http.MethodPost, r.resource("ticket", t.ID, "comment"), map[string]any{
-		"Subject": keyOf(text), "Content": text, "ContentType": "text/plain",
+		"Subject": Comment{Text: text}.key(), "Content": text, "ContentType": "text/plain",
 	})
 	return err
 }

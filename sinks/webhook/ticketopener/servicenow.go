@@ -112,7 +112,7 @@ func (s serviceNow) open(e transform.Event) (webhook.Request, error) {
 	if priority := s.Priorities[c.Level.String()]; priority != "" {
 		columns["urgency"], columns["impact"] = priority, priority
 	}
-	maps.Copy(columns, s.Fields)
+	maps.Copy(columns, marked(s.Fields, "comments", "work_notes"))
 	body, err := json.Marshal(columns)
 	if err != nil {
 		return webhook.Request{}, failure.Unsendable("encode a record: %w", err)

@@ -21,7 +21,7 @@ import (
 // recordURL returns the address of a record.
 func (s serviceNow) recordURL(t Ticket) *url.URL { return s.table.JoinPath(cmp.Or(t.Key, t.ID)) }
 
-func (s serviceNow) read(ctx context.Context, c *webhook.Conversation, t Ticket, key string) (Standing, error) {
+func (s serviceNow) read(ctx context.Context, c *webhook.Conversation, t Ticket) (Standing, error) {
 	target := s.recordURL(t)
 	target.RawQuery = url.Values{"sysparm_fields": {ticketColumns + ",active,assigned_to,sys_updated_on"}, "sysparm_exclude_reference_link": {"true"}}.Encode()
 	a, err := c.Do(ctx, webhook.Request{Method: http.MethodGet, URL: target})
@@ -49,16 +49,15 @@ func (s serviceNow) read(ctx context.Context, c *webhook.Conversation, t Ticket,
 	// A resolved incident, of state 6, is still active.
 	now := Standing{Ticket: s.ticket(r.record), Status: r.State, Assignee: r.AssignedTo, Closed: r.Active == "false" || s.Table == "incident" && r.State >= "6"}
 	now.Moved, _ = time.Parse(time.DateTime, r.UpdatedOn) // in UTC; zero if it is in a format of the account
-	now.Commented, err = has(ctx, c, s, t, key)
-	return now, err
+	return now, nil
 }
 
 // comments returns the comments and the work notes of a record.
-func (s serviceNow) comments(ctx context.Context, c *webhook.Conversation, t Ticket) ([]Comment, error) {
+func (s serviceNow) comments(ctx context.Context, c *webhook.Conversation, t Ticket, skip int) ([]Comment, error) {
 	target := s.site.JoinPath("api/now/table/sys_journal_field")
 	target.RawQuery = url.Values{
 		"sysparm_query":  {"element_id=" + t.Key + "^elementINcomments,work_notes^ORDERBYDESCsys_created_on"},
-		"sysparm_fields": {"sys_id,element_id,value,sys_created_by,sys_created_on"}, "sysparm_limit": {strconv.Itoa(maxComments)},
+		"sysparm_fields": {"sys_id,element_id,value,sys_created_by,sys_created_on"}, "sysparm_limit": {strconv.Itoa(maxComments)}, "sysparm_offset": {strconv.Itoa(skip)},
 	}.Encode()
 	a, err := c.Do(ctx, webhook.Request{Method: http.MethodGet, URL: target})
 	if err != nil {
@@ -96,7 +95,7 @@ func (s serviceNow) step(_ context.Context, _ *webhook.Conversation, _ Ticket, t
 
 func (s serviceNow) move(ctx context.Context, c *webhook.Conversation, t Ticket, to Step, fields map[string]string) error {
 	columns := map[string]string{"state": to.ID}
-	maps.Copy(columns, fields)
+	maps.Copy(columns, marked(fields, "comments", "work_notes"))
 	written, err := s.write(ctx, c, t, columns)
 	if err != nil {
 		return err

@@ -40,6 +40,7 @@ func (t Ticket) Host() string {
 
 // System is the protocol of a ticket system. The errors of its methods are *failure.Error.
 type System interface {
+	follower
 	// searchable reports whether the system can be asked for a detection's ticket.
 	searchable() bool
 	// find asks for a detection's ticket; its ID is empty if there is none.
@@ -100,7 +101,7 @@ func New(o Options) *webhook.Preset {
 		Compose: p.compose, Converse: p.converse, Key: webhook.DetectionKey,
 		Undivided: o.Group != nil, // two detections of a group must not open tickets at the same time
 	}
-	if _, ok := o.System.(commented); ok && o.Follow != nil && o.Notes != nil {
+	if o.Follow != nil && o.Notes != nil {
 		made.Poll = (&commentReader{preset: p}).poll
 	}
 	if i, ok := o.System.(inspector); ok && o.Follow != nil {

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -50,11 +49,13 @@ type tool struct {
 	states                 map[string]stateMove
 	initial, working, kept string
 	people                 [2]string
+	noted                  []string // fields of a move that become comments
 	change                 func(id string, change func(*ticket))
 	see                    func(id string) ticket
 	rename                 func(id string) string // gives a ticket another id; nil: that cannot change
 	say                    func(id, author, text string)
-	site                   *jira.Server // of Jira
+	site                   *jira.Server          // of Jira
+	tickets                *ticketserver.Tickets // of Request Tracker, Redmine and the unknown one
 
 	mu     sync.Mutex
 	now    time.Time
@@ -237,7 +238,7 @@ func startServiceNow(t testing.TB) *tool {
 			"closed":   {ticketopener.Move{To: "6", Fields: map[string]string{"close_code": "Resolved by caller", "close_notes": "closed at the appliance"}}, "6"},
 			"reopened": {ticketopener.Move{To: "2"}, "2"},
 		},
-		initial: "1", working: "3", kept: "8", people: [2]string{"u-1", "u-2"},
+		initial: "1", working: "3", kept: "8", people: [2]string{"u-1", "u-2"}, noted: []string{"comments", "work_notes"},
 	}
 	o.serve(t, func(url string) http.Handler {
 		instance := servicenow.New(servicenow.Options{URL: url, Username: o.auth[0], Password: o.auth[1], Now: o.clock})
@@ -308,7 +309,7 @@ func startRedmine(t testing.TB) *tool {
 			"closed":   {ticketopener.Move{To: "closed", Fields: map[string]string{"done_ratio": "100"}}, "Closed"},
 			"reopened": {ticketopener.Move{To: "2"}, "In Progress"},
 		},
-		initial: "New", working: "Feedback", kept: "Rejected", people: [2]string{"6", "7"},
+		initial: "New", working: "Feedback", kept: "Rejected", people: [2]string{"6", "7"}, noted: []string{"notes"},
 	}
 	o.serve(t, func(string) http.Handler {
 		s := redmine.New(redmine.Options{Key: o.token, Project: "soc", Now: o.clock})
@@ -335,6 +336,11 @@ func (o *tool) withTickets(d *ticketserver.Tickets) {
 		n, _ := strconv.Atoi(id)
 		return d.Find(n)
 	}
+	o.say = func(id, author, text string) {
+		n, _ := strconv.Atoi(id)
+		d.Comment(n, ticketserver.Comment{Author: author, Text: text})
+	}
+	o.tickets = d
 	o.see = func(id string) ticket {
 		t, found := find(id)
 		return ticket{Status: t.Status, Assignee: t.Assignee, Comments: len(t.Comments), Archived: t.Archived, Deleted: !found}
@@ -409,10 +415,7 @@ func otherSystem(d *ticketserver.Tickets) http.Handler {
 		}
 	}
 	mux.HandleFunc("GET /tickets/{id}", of(func(w http.ResponseWriter, r *http.Request, t ticketserver.Ticket) {
-		now := map[string]any{
-			"status": t.Status, "closed": t.Status == "done" || t.Status == "rejected", "assignee": t.Assignee,
-			"commented": slices.ContainsFunc(t.Comments, func(c ticketserver.Comment) bool { return c.Subject == r.URL.Query().Get("comment") }),
-		}
+		now := map[string]any{"status": t.Status, "closed": t.Status == "done" || t.Status == "rejected", "assignee": t.Assignee}
 		if n := len(t.Moves); n > 0 {
 			now["moved"] = t.Moves[n-1].Format(time.RFC3339)
 		}
@@ -432,13 +435,27 @@ func otherSystem(d *ticketserver.Tickets) http.Handler {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	mux.HandleFunc("POST /tickets/{id}/comments", of(func(w http.ResponseWriter, r *http.Request, t ticketserver.Ticket) {
-		var body struct{ Key, Text string }
-		if err := ticketserver.Decoder(w, r).Decode(&body); err != nil || body.Key == "" || !strings.HasSuffix(body.Text, body.Key) {
+		var body struct{ Text string }
+		if err := ticketserver.Decoder(w, r).Decode(&body); err != nil || body.Text == "" {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			return
 		}
-		d.Comment(t.ID, body.Key, body.Text)
+		d.Comment(t.ID, ticketserver.Comment{Author: "bridge", Text: body.Text})
 		w.WriteHeader(http.StatusNoContent)
+	}))
+	mux.HandleFunc("GET /tickets/{id}/comments", of(func(w http.ResponseWriter, r *http.Request, t ticketserver.Ticket) {
+		skip, err := strconv.Atoi(r.URL.Query().Get("skip"))
+		if err != nil || skip < 0 {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		shown := []map[string]any{}
+		for n, c := range slices.Backward(t.Comments) {
+			if age := len(t.Comments) - 1 - n; age >= skip && len(shown) < 100 {
+				shown = append(shown, map[string]any{"id": c.ID, "author": c.Author, "text": c.Text, "time": c.At.Format(time.RFC3339)})
+			}
+		}
+		ticketserver.Answer(w, http.StatusOK, map[string]any{"comments": shown})
 	}))
 	return mux
 }
