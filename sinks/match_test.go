@@ -54,7 +54,7 @@ func TestMatchFiltersEvents(t *testing.T) {
 			var log bytes.Buffer
 			registry := prometheus.NewRegistry()
 			f := newFixtureWith(t, 12, &target{answer: acceptAll}, func(o *sinks.Options) {
-				o.Match, o.OnMatchError, o.Log = c.match, c.policy, slog.New(slog.NewTextHandler(&log, nil))
+				o.Match, o.OnError, o.Log = c.match, c.policy, slog.New(slog.NewTextHandler(&log, nil))
 				o.Metrics = sinks.NewMetrics(registry)
 			})
 			stop := f.start()

@@ -81,14 +81,14 @@ func (p *preparer) add(b *deliveryBatch, r checkpoint.Parked) {
 // decide returns the verdict about an event, and counts it. It logs the first failure of
 // Match.
 func (p *preparer) decide(e transform.Event) (Verdict, error) {
-	verdict, err := Selection{Match: p.o.Match, OnError: p.o.OnMatchError, Notify: p.o.Notify}.Decide(e)
+	verdict, err := p.o.Decide(e)
 	if !p.o.Notify || !e.IsTrouble() { // otherwise Match did not decide
 		p.count(verdict, err)
 	}
 	if err != nil {
 		p.logged.Do(func() {
 			p.o.Log.Warn("match failed for an event; later failures are only counted",
-				"on_error", cmp.Or(p.o.OnMatchError, onMatchErrorSend), "error", err)
+				"on_error", cmp.Or(p.o.OnError, onMatchErrorSend), "error", err)
 		})
 	}
 	return verdict, err

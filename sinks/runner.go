@@ -44,14 +44,10 @@ type Options struct {
 	Lease *lease.Lease
 	// PausedSince is when an operator paused the sink; zero: it is not paused.
 	PausedSince time.Time
-	// Match reports whether an event is to be sent; nil: all events are. Filtered
-	// events count as done. Requeued dead letters are sent without asking Match. It
-	// must be safe for concurrent use.
-	Match func(transform.Event) (bool, error)
-	// OnMatchError selects what happens to an event for which Match fails. Only the
-	// first failure is logged; all are counted.
-	OnMatchError MatchErrorPolicy
-	Notify       bool // see Selection
+	// Selection selects the events that are sent. Filtered events count as done, and requeued
+	// dead letters are sent in any case. Of the failures of Match, which must be safe for
+	// concurrent use, only the first is logged; all are counted.
+	Selection
 	// Prepare returns the event as it is sent; nil: events are sent unchanged. An
 	// event for which it fails is dead-lettered. It must be safe for concurrent use.
 	Prepare func(transform.Event) (transform.Event, error)

@@ -68,12 +68,12 @@ func (p *Pipeline) newSink(s configs.Sink, n configs.TicketNotes) (*sinkPart, er
 			Skip: s.Lag.Policy == configs.LagSkip, MaxAge: time.Duration(s.Lag.MaxAge), MaxBytes: int64(s.Lag.MaxBytes),
 			Events: p.ownEvents(),
 		},
-		Lease: p.lease(),
-		Match: selection.Match, OnMatchError: selection.OnError, Notify: selection.Notify,
-		Prepare: prepare,
-		Poll:    poll,
-		Log:     p.options.Log.With("sink", s.Name),
-		Metrics: p.metrics.sinks,
+		Lease:     p.lease(),
+		Selection: selection,
+		Prepare:   prepare,
+		Poll:      poll,
+		Log:       p.options.Log.With("sink", s.Name),
+		Metrics:   p.metrics.sinks,
 	}}, nil
 }
 
