@@ -164,15 +164,11 @@ type Ticket struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// TicketApplied returns the event that reports that an appliance accepted a command.
-// Its id is derived from the command and the time: a rejected command can be retried.
-func (c Encoder) TicketApplied(t Ticket, done time.Time) (Event, error) {
-	return c.result("ticket.applied", t.Command, done, "ticket", t)
-}
-
-// TicketRejected returns the event that reports that a command was given up.
-func (c Encoder) TicketRejected(t Ticket, done time.Time) (Event, error) {
-	return c.result("ticket.rejected", t.Command, done, "ticket", t)
+// TicketResult returns the event that reports that an appliance accepted a command or, if t has a
+// Reason, that it was given up. Its id is derived from the command and the time: a rejected command
+// can be retried.
+func (c Encoder) TicketResult(t Ticket, done time.Time) (Event, error) {
+	return c.result("ticket", t.Command, t.Reason, done, t)
 }
 
 // RuleCommand is a command to an appliance about a tuning rule, and its result.
@@ -188,15 +184,10 @@ type RuleCommand struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// RuleApplied returns the event that reports that an appliance has the rule of a command as
-// requested. Its id is derived from the command and the time, as for a ticket.
-func (c Encoder) RuleApplied(r RuleCommand, done time.Time) (Event, error) {
-	return c.result("rule.applied", r.Command, done, "rule", r)
-}
-
-// RuleRejected returns the event that reports that a command was given up.
-func (c Encoder) RuleRejected(r RuleCommand, done time.Time) (Event, error) {
-	return c.result("rule.rejected", r.Command, done, "rule", r)
+// RuleResult returns the event that reports that an appliance has the rule of a command as requested
+// or, if r has a Reason, that the command was given up. Its id is that of a TicketResult.
+func (c Encoder) RuleResult(r RuleCommand, done time.Time) (Event, error) {
+	return c.result("rule", r.Command, r.Reason, done, r)
 }
 
 // NoteCommand is a command to an appliance about the note of a detection, and its result.
@@ -208,15 +199,10 @@ type NoteCommand struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// NoteApplied returns the event that reports that a note has the text of a command. Its id is
-// derived from the command and the time, as for a ticket.
-func (c Encoder) NoteApplied(n NoteCommand, done time.Time) (Event, error) {
-	return c.result("note.applied", n.Command, done, "note", n)
-}
-
-// NoteRejected returns the event that reports that a command was given up.
-func (c Encoder) NoteRejected(n NoteCommand, done time.Time) (Event, error) {
-	return c.result("note.rejected", n.Command, done, "note", n)
+// NoteResult returns the event that reports that a note has the text of a command or, if n has a
+// Reason, that the command was given up. Its id is that of a TicketResult.
+func (c Encoder) NoteResult(n NoteCommand, done time.Time) (Event, error) {
+	return c.result("note", n.Command, n.Reason, done, n)
 }
 
 // RefusedMessage is a broker's message that contains no valid command.
@@ -236,9 +222,14 @@ func (c Encoder) MessageRefused(m RefusedMessage, recorded time.Time) (Event, er
 	return c.own("ticket.rejected", fmt.Sprintf("ticket.rejected-%s-%d", position, m.Sent.UnixMilli()), recorded, "ticket", m)
 }
 
-// result returns an event that reports the result of a command.
-func (c Encoder) result(kind string, command uint64, done time.Time, key string, data any) (Event, error) {
-	return c.own(kind, fmt.Sprintf("%s-%d-%d", kind, command, done.UnixMilli()), done, key, data)
+// result returns the event that reports that a command of a kind was applied or, because of a
+// reason, rejected. data is its member of that name.
+func (c Encoder) result(kind string, command uint64, reason string, done time.Time, data any) (Event, error) {
+	action := kind + ".applied"
+	if reason != "" {
+		action = kind + ".rejected"
+	}
+	return c.own(action, fmt.Sprintf("%s-%d-%d", action, command, done.UnixMilli()), done, kind, data)
 }
 
 // ownSeverities are the severities of the bridge's own events; the others are low.

@@ -159,7 +159,6 @@ func TestTicketEvents(t *testing.T) {
 	nobody := ""
 	for _, c := range []struct {
 		name   string
-		make   func(transform.Encoder, transform.Ticket) (transform.Event, error)
 		ticket transform.Ticket
 		id     string
 		kind   string
@@ -167,25 +166,19 @@ func TestTicketEvents(t *testing.T) {
 	}{
 		{
 			"when it was applied",
-			func(e transform.Encoder, t transform.Ticket) (transform.Event, error) {
-				return e.TicketApplied(t, recorded)
-			},
 			transform.Ticket{Command: 7, TicketID: "SEC-1", DetectionID: 25769804127, Status: "closed", Resolution: "action_taken"},
 			"ticket.applied-7-", "ticket.applied",
 			`{"ticket":{"command":7,"ticket_id":"SEC-1","detection_id":25769804127,"status":"closed","resolution":"action_taken"}}`,
 		},
 		{
 			"when it was rejected",
-			func(e transform.Encoder, t transform.Ticket) (transform.Event, error) {
-				return e.TicketRejected(t, recorded)
-			},
 			transform.Ticket{Command: 8, TicketID: "SEC-2", Assignee: &nobody, Reason: "answered 404"},
 			"ticket.rejected-8-", "ticket.rejected",
 			`{"ticket":{"command":8,"ticket_id":"SEC-2","assignee":"","reason":"answered 404"}}`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := require.Value(c.make(encoder, c.ticket))(t)
+			e := require.Value(encoder.TicketResult(c.ticket, recorded))(t)
 			expect(t, e, ownAttributes(c.id+strconv.FormatInt(recorded.UnixMilli(), 10), c.kind), c.data)
 		})
 	}
@@ -194,20 +187,20 @@ func TestTicketEvents(t *testing.T) {
 func TestResultsOfCommandsOnRules(t *testing.T) {
 	rule := transform.RuleCommand{Command: 7, Action: "extend", ID: 9007199254740993, Expiration: 1774084698715, By: "ana"}
 	at := strconv.FormatInt(recorded.UnixMilli(), 10)
-	e := require.Value(encoder.RuleApplied(rule, recorded))(t)
+	e := require.Value(encoder.RuleResult(rule, recorded))(t)
 	expect(t, e, ownAttributes("rule.applied-7-"+at, "rule.applied"), `{"rule":{"command":7,"action":"extend","id":9007199254740993,"expiration":1774084698715,"by":"ana"}}`)
 	rule = transform.RuleCommand{Command: 8, Action: "hide", DetectionID: 25769804127, By: "ana", Reason: "answered 404"}
-	e = require.Value(encoder.RuleRejected(rule, recorded))(t)
+	e = require.Value(encoder.RuleResult(rule, recorded))(t)
 	expect(t, e, ownAttributes("rule.rejected-8-"+at, "rule.rejected"), `{"rule":{"command":8,"action":"hide","detection_id":25769804127,"by":"ana","reason":"answered 404"}}`)
 }
 
 func TestResultsOfCommandsOnNotes(t *testing.T) {
 	note := transform.NoteCommand{Command: 7, DetectionID: 9007199254740993, By: "ana"}
 	at := strconv.FormatInt(recorded.UnixMilli(), 10)
-	e := require.Value(encoder.NoteApplied(note, recorded))(t)
+	e := require.Value(encoder.NoteResult(note, recorded))(t)
 	expect(t, e, ownAttributes("note.applied-7-"+at, "note.applied"), `{"note":{"command":7,"detection_id":9007199254740993,"by":"ana"}}`)
 	note.Reason = "answered 404"
-	e = require.Value(encoder.NoteRejected(note, recorded))(t)
+	e = require.Value(encoder.NoteResult(note, recorded))(t)
 	expect(t, e, ownAttributes("note.rejected-7-"+at, "note.rejected"), `{"note":{"command":7,"detection_id":9007199254740993,"by":"ana","reason":"answered 404"}}`)
 }
 

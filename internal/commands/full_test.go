@@ -24,7 +24,7 @@ func TestAWriterReportsThatTheJournalHasNoSpaceForItsAnswers(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { store.Close() })
 		require.NoError(t, store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}))
-		event, err := transform.Encoder{Appliance: "hq"}.TicketApplied(transform.Ticket{TicketID: "SEC-0"}, time.Now())
+		event, err := transform.Encoder{Appliance: "hq"}.TicketResult(transform.Ticket{TicketID: "SEC-0"}, time.Now())
 		require.NoError(t, err)
 		source := checkpoint.Source{Appliance: "hq", Stream: transform.StreamDetections}
 		require.NoError(t, store.Commit(t.Context(), checkpoint.Commit{Source: source, Position: []byte("p"), Events: []transform.Event{event}}))

@@ -64,9 +64,5 @@ func (l leasedNotes) PutNote(ctx context.Context, id int64, text string) error {
 
 // reportNote is report for a command on a note.
 func (w *Writer) reportNote(c checkpoint.Command, command Command, r result, now time.Time) (transform.Event, error) {
-	note := transform.NoteCommand{Command: c.ID, DetectionID: command.DetectionID, By: command.By, Reason: r.reason}
-	if r.reason != "" {
-		return w.events.NoteRejected(note, now)
-	}
-	return w.events.NoteApplied(note, now)
+	return w.events.NoteResult(transform.NoteCommand{Command: c.ID, DetectionID: command.DetectionID, By: command.By, Reason: r.reason}, now)
 }

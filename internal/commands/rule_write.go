@@ -202,8 +202,5 @@ func (w *Writer) reportRule(c checkpoint.Command, command Command, r result, now
 	case command.Extend != "":
 		rule.Action, rule.ID = "extend", command.RuleID
 	}
-	if r.reason != "" {
-		return w.events.RuleRejected(rule, now)
-	}
-	return w.events.RuleApplied(rule, now)
+	return w.events.RuleResult(rule, now)
 }

@@ -356,10 +356,7 @@ func (w *Writer) report(c checkpoint.Command, r result, now time.Time) (transfor
 		Command: c.ID, TicketID: c.Subject, DetectionID: command.DetectionID,
 		Status: command.Status, Resolution: command.Resolution, Assignee: command.Assignee, By: command.By, Reason: r.reason,
 	}
-	if r.reason != "" {
-		return w.events.TicketRejected(ticket, now)
-	}
-	return w.events.TicketApplied(ticket, now)
+	return w.events.TicketResult(ticket, now)
 }
 
 // enter sets the status and logs a change of state.

@@ -142,11 +142,11 @@ func (m *maker) own() {
 	command := transform.Ticket{
 		Command: 17, TicketID: "SEC-1", DetectionID: 25769804127, Status: "closed", Resolution: "action_taken", Assignee: &assignee,
 	}
-	event, err = m.appliance.TicketApplied(command, recorded)
+	event, err = m.appliance.TicketResult(command, recorded)
 	m.add("applied", event, err)
 
 	command.Reason = "the appliance answered 404: no detection has the id 25769804127"
-	event, err = m.appliance.TicketRejected(command, recorded)
+	event, err = m.appliance.TicketResult(command, recorded)
 	m.add("rejected", event, err)
 
 	for _, kind := range []string{"rule.applied", "rule.rejected", "note.applied", "note.rejected", "ticket.opened", "ticket.updated", "ticket.conflict", "ticket.lost"} {

@@ -76,9 +76,9 @@ func events(t *testing.T) []transform.Event {
 	}
 	assignee := "ada"
 	ticket := transform.Ticket{Command: 17, TicketID: "SEC-1", DetectionID: 25769804127, Status: "closed", Assignee: &assignee}
-	add(encoder.TicketApplied(ticket, recorded))
+	add(encoder.TicketResult(ticket, recorded))
 	ticket.Command, ticket.Reason = 18, "the appliance answered 404"
-	add(encoder.TicketRejected(ticket, recorded))
+	add(encoder.TicketResult(ticket, recorded))
 	for _, name := range []string{"detection.json", "closed.json", "small.json"} {
 		add(fixture(t, name, transform.Observation{}), nil)
 	}

@@ -370,9 +370,9 @@ func (c *collector) own() {
 	add("appliance.reachable")(hq.Reachability(failed, recorded.Add(9*time.Minute)))
 	assignee := "ada"
 	command := transform.Ticket{Command: 17, TicketID: "SEC-1", DetectionID: 25769804127, Status: "closed", Resolution: "action_taken", Assignee: &assignee}
-	add("ticket.applied")(hq.TicketApplied(command, recorded))
+	add("ticket.applied")(hq.TicketResult(command, recorded))
 	command.Reason = "the appliance answered 404: no detection has the id 25769804127"
-	add("ticket.rejected")(hq.TicketRejected(command, recorded))
+	add("ticket.rejected")(hq.TicketResult(command, recorded))
 	add("ticket.rejected message")(bridge.MessageRefused(transform.RefusedMessage{
 		Message: "stream TICKETS, message 42", Reason: `status: "done" is none of new, in_progress, closed, acknowledged`, Sent: since,
 	}, recorded))

@@ -62,10 +62,10 @@ func secretive(t *testing.T) (events []kind, values map[string][]string) {
 	c.detection("secretive/updated", object, transform.Observation{Before: []byte(former), Added: added})
 	assignee := "xassigneex"
 	command := transform.Ticket{Command: 17, TicketID: "xticketx", DetectionID: 25769804127, Status: "xstatusx", Resolution: "xresolutionx", Assignee: &assignee}
-	e, err := hq.TicketApplied(command, recorded)
+	e, err := hq.TicketResult(command, recorded)
 	c.add("secretive/ticket.applied", e, err)
 	command.Reason = "write ticket xticketx: no xassigneex, xstatusx or xresolutionx"
-	e, err = hq.TicketRejected(command, recorded)
+	e, err = hq.TicketResult(command, recorded)
 	c.add("secretive/ticket.rejected", e, err)
 	e, err = bridge.MessageRefused(transform.RefusedMessage{Message: "stream TICKETS, message 42", Reason: command.Reason, Sent: recorded}, recorded)
 	c.add("secretive/ticket.rejected message", e, err)
