@@ -31,6 +31,7 @@ type ticketSystem struct {
 	ticket                string            // the sink's key ticket, without its braces and follow
 	closed, open, working string            // statuses: of the two moves, and of a person's
 	ana                   string            // as an assignee
+	found                 map[string]string // by ndrbridge check, if the status Nonsense and the person 999 are configured, too
 	all                   func(t testing.TB) (ids []string)
 	look                  func(t testing.TB, id string) (shown, error)
 	setStatus             func(t testing.TB, id, status string) // as ana
@@ -141,6 +142,10 @@ func startRT(t testing.TB) *ticketSystem {
 	s := &ticketSystem{
 		header: "Authorization: token ", ticket: "system: rt, project: SOC",
 		closed: "resolved", open: "open", working: "stalled", ana: "ana",
+		found: map[string]string{
+			"rights": "ok: the account has the permission CommentOnTicket, ModifyTicket", "states": "ok: open (to rejected, resolved, stalled)",
+			"moves": `warning: there may be no "Nonsense" (acknowledged)`, "people": `failed: there is no "999" (eve)`,
+		},
 	}
 	server := installed(t, "/usr/share/request-tracker5/libexec/rt-server")
 	folder, address := t.TempDir(), loopback.Free(t)
@@ -216,6 +221,11 @@ func startRedmine(t testing.TB) *ticketSystem {
 	s := &ticketSystem{
 		header: "X-Redmine-API-Key: ", ticket: "system: redmine, project: soc",
 		closed: "Closed", open: "In Progress", working: "Feedback",
+		found: map[string]string{
+			"rights": "ok: the account has the permission Add issues, Add notes, Edit issues, View issues", "states": "ok: New (1), In Progress (2)",
+			"moves": `failed: there is no "Nonsense" (acknowledged)`, "transitions": "is In Progress and may be New (1), In Progress (2)",
+			"people": `failed: there is no "999" (eve); correct follow.people; there are ndrbridge Test`,
+		},
 	}
 	root := installed(t, "/usr/share/redmine")
 	folder, address := t.TempDir(), loopback.Free(t)

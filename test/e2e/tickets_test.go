@@ -5,11 +5,13 @@ package e2e
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/internal/finding"
 	"ndrbridge/internal/jsonscan"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/assert"
@@ -203,6 +206,7 @@ func (s *ticketSystem) follows(t *testing.T, program string) {
 	is("a reopened one reopens it", func(now shown) bool { return now.status == s.open && len(now.comments) == 3 })
 
 	b.terminate(t)
+	c.checks(t)
 	c.status(t, d, "closed")
 	awaitNextSecond() // the systems record seconds
 	c.setStatus(t, ticket, s.working)
@@ -220,6 +224,29 @@ func (s *ticketSystem) follows(t *testing.T, program string) {
 	require.Equal(t, c.reported(t, "ticket.lost"), 1, "lost tickets")
 	require.Equal(t, len(c.all(t)), len(c.before), "tickets")
 	b.terminate(t)
+}
+
+// checks checks the connection of a bridge that is configured with a status and a person who do not exist.
+// The system must have a ticket.
+func (c *ticketScene) checks(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile(c.config)
+	require.NoError(t, err)
+	wrong := strings.NewReplacer("{closed: {to: ", "{acknowledged: {to: Nonsense}, closed: {to: ", "people: {", "people: {eve: \"999\", ").Replace(string(text))
+	config := filepath.Join(t.TempDir(), "ndrbridge.yaml")
+	require.NoError(t, os.WriteFile(config, []byte(wrong), 0o600))
+	output, _ := exec.Command(c.program, "check", "--connect", "--config", config, "--json").Output() // fails
+	found := map[string]string{}
+	for line := range bytes.Lines(output) {
+		var f finding.Finding
+		require.NoError(t, json.Unmarshal(line, &f), string(line))
+		if f.Target == "sink tickets" {
+			found[f.Step] = string(f.Result) + ": " + f.Detail + "; " + f.Advice
+		}
+	}
+	for step, says := range c.found {
+		assert.Contains(t, found[step], says, step)
+	}
 }
 
 // awaitNextSecond waits until the next second begins.

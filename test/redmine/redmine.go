@@ -16,7 +16,14 @@ import (
 type Options struct {
 	Key     string // the API key of the only account
 	Project string // the identifier of the project
-	Now     func() time.Time
+	// Lacks are permissions that the account's role does not have.
+	Lacks []string
+	// Outside means that the account is not a member of the project, and Admin that it is an
+	// administrator's.
+	Outside, Admin bool
+	// Crowd is how many members the project has beside the account and Members.
+	Crowd int
+	Now   func() time.Time
 }
 
 // Server is a server of Redmine. It is an http.Handler and safe for concurrent use.
@@ -49,9 +56,12 @@ func shown(id int) map[string]any {
 // New returns a server without issues.
 func New(o Options) *Server {
 	s := &Server{Tickets: &ticketserver.Tickets{Initial: "New", Now: o.Now}, o: o, mux: http.NewServeMux()}
-	s.mux.HandleFunc("GET /users/current.json", func(w http.ResponseWriter, _ *http.Request) {
-		ticketserver.Answer(w, http.StatusOK, map[string]any{"user": map[string]any{"id": 5, "login": "ndrbridge"}})
+	s.mux.HandleFunc("GET /users/current.json", s.account)
+	s.mux.HandleFunc("GET /roles/{file}", s.role)
+	s.mux.HandleFunc("GET /issue_statuses.json", func(w http.ResponseWriter, _ *http.Request) {
+		ticketserver.Answer(w, http.StatusOK, map[string]any{"issue_statuses": allStatuses()})
 	})
+	s.mux.HandleFunc("GET /projects/{project}/memberships.json", s.memberships)
 	s.mux.HandleFunc("GET /projects/{file}", s.project)
 	s.mux.HandleFunc("POST /issues.json", s.create)
 	s.mux.HandleFunc("GET /issues.json", s.search)
@@ -73,13 +83,74 @@ func refuse(w http.ResponseWriter, errors ...string) {
 	ticketserver.Answer(w, http.StatusUnprocessableEntity, map[string]any{"errors": errors})
 }
 
+// allStatuses returns the statuses as Redmine shows them.
+func allStatuses() (all []any) {
+	for n := range statuses {
+		all = append(all, shown(n+1))
+	}
+	return all
+}
+
+// manager is the role of all members.
+var manager = map[string]any{"id": 3, "name": "Manager"}
+
+func (s *Server) account(w http.ResponseWriter, r *http.Request) {
+	user := map[string]any{"id": 5, "login": "ndrbridge", "admin": s.o.Admin}
+	if r.URL.Query().Get("include") == "memberships" {
+		memberships := []any{map[string]any{"project": map[string]any{"id": 8, "name": "NOC"}, "roles": []any{map[string]any{"id": 9, "name": "Guest"}}}}
+		if !s.o.Outside {
+			inherited := map[string]any{"id": 3, "name": "Manager", "inherited": true}
+			memberships = append(memberships, map[string]any{"project": map[string]any{"id": 1, "name": "SOC"}, "roles": []any{manager, inherited}})
+		}
+		user["memberships"] = memberships
+	}
+	ticketserver.Answer(w, http.StatusOK, map[string]any{"user": user})
+}
+
+func (s *Server) role(w http.ResponseWriter, r *http.Request) {
+	if r.PathValue("file") != "3.json" {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	permissions := []string{"view_issues", "add_issues", "edit_issues", "edit_own_issues", "add_issue_notes"}
+	permissions = slices.DeleteFunc(permissions, func(p string) bool { return slices.Contains(s.o.Lacks, p) })
+	ticketserver.Answer(w, http.StatusOK, map[string]any{"role": map[string]any{"id": 3, "name": "Manager", "permissions": permissions}})
+}
+
+func (s *Server) memberships(w http.ResponseWriter, r *http.Request) {
+	if r.PathValue("project") != s.o.Project {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	all := []any{}
+	add := func(kind string, id int, name string) {
+		all = append(all, map[string]any{"id": len(all) + 1, kind: map[string]any{"id": id, "name": name}, "roles": []any{manager}})
+	}
+	add("user", 5, "The Bridge")
+	add("group", 10, "Analysts")
+	for n := range s.o.Crowd {
+		add("user", 100+n, "Another")
+	}
+	for _, member := range Members {
+		id, _ := strconv.Atoi(member)
+		add("user", id, "User "+member)
+	}
+	limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
+	if err != nil || limit < 1 {
+		limit = 25
+	}
+	offset, _ := strconv.Atoi(r.URL.Query().Get("offset"))
+	page := all[min(offset, len(all)):]
+	ticketserver.Answer(w, http.StatusOK, map[string]any{"memberships": page[:min(limit, 100, len(page))], "total_count": len(all)})
+}
+
 func (s *Server) project(w http.ResponseWriter, r *http.Request) {
 	if r.PathValue("file") != s.o.Project+".json" {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
 	ticketserver.Answer(w, http.StatusOK, map[string]any{"project": map[string]any{
-		"identifier": s.o.Project, "trackers": []any{map[string]any{"id": 1, "name": "Bug"}, map[string]any{"id": 3, "name": "Support"}},
+		"id": 1, "name": "SOC", "identifier": s.o.Project, "trackers": []any{map[string]any{"id": 1, "name": "Bug"}, map[string]any{"id": 3, "name": "Support"}},
 	}})
 }
 
@@ -153,6 +224,9 @@ func (s *Server) search(w http.ResponseWriter, r *http.Request) {
 			found = append(found, issue(t))
 		}
 	}
+	if q.Get("sort") == "id:desc" {
+		slices.Reverse(found)
+	}
 	if n, err := strconv.Atoi(q.Get("limit")); err == nil {
 		found = found[:min(n, len(found))]
 	}
@@ -193,11 +267,7 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request) {
 			}
 			i["journals"] = journals
 		case "allowed_statuses":
-			var all []any
-			for n := range statuses {
-				all = append(all, shown(n+1))
-			}
-			i["allowed_statuses"] = all
+			i["allowed_statuses"] = allStatuses()
 		}
 	}
 	ticketserver.Answer(w, http.StatusOK, map[string]any{"issue": i})

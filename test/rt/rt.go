@@ -21,7 +21,11 @@ type Options struct {
 	Queue string
 	// ReadOnly means that the account may not create tickets.
 	ReadOnly bool
-	Now      func() time.Time
+	// Lacks are rights that the account does not have: CommentOnTicket, ModifyTicket.
+	Lacks []string
+	// HidesNames means that accounts may not search users by their names.
+	HidesNames bool
+	Now        func() time.Time
 }
 
 // Server is a server of Request Tracker. It is an http.Handler and safe for concurrent use.
@@ -34,8 +38,16 @@ type Server struct {
 // Users are the users that may own a ticket.
 var Users = []string{"ana", "ben"}
 
+var realNames = map[string]string{"ana": "Ana Ops"}
+
 // statuses are those of the lifecycle default, the inactive ones last.
 var statuses = []string{"new", "open", "stalled", "resolved", "rejected", "deleted"}
+
+// actions are those of the lifecycle.
+var actions = map[string][]string{
+	"new": {"open", "resolved", "rejected", "deleted"}, "open": {"stalled", "resolved", "rejected"},
+	"stalled": {"open"}, "resolved": {"open"}, "rejected": {"open"}, "deleted": {"open"},
+}
 
 func inactive(status string) bool { return slices.Index(statuses, status) >= 3 }
 
@@ -48,6 +60,7 @@ func New(o Options) *Server {
 	s.mux.HandleFunc("GET /REST/2.0/queue/{name}", s.queue)
 	s.mux.HandleFunc("POST /REST/2.0/ticket", s.create)
 	s.mux.HandleFunc("GET /REST/2.0/tickets", s.search)
+	s.mux.HandleFunc("GET /REST/2.0/users", s.users)
 	s.mux.HandleFunc("GET /REST/2.0/ticket/{id}", s.show)
 	s.mux.HandleFunc("PUT /REST/2.0/ticket/{id}", s.update)
 	s.mux.HandleFunc("GET /REST/2.0/ticket/{id}/history", s.history)
@@ -112,8 +125,44 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The two queries that the stand-in understands.
+// links returns what Request Tracker offers the account for a ticket.
+func (s *Server) links(t ticketserver.Ticket) []map[string]string {
+	all := []map[string]string{{"ref": "self"}, {"ref": "history"}}
+	if !slices.Contains(s.o.Lacks, "CommentOnTicket") {
+		all = append(all, map[string]string{"ref": "comment"})
+	}
+	for _, to := range actions[t.Status] {
+		if !slices.Contains(s.o.Lacks, "ModifyTicket") {
+			all = append(all, map[string]string{"ref": "lifecycle", "from": t.Status, "to": to})
+		}
+	}
+	return all
+}
+
+// users answers a search for users by their names, without regard to case. The original ignores a field that the
+// account may not search by, and shows all users then.
+func (s *Server) users(w http.ResponseWriter, r *http.Request) {
+	var query []struct{ Field, Value string }
+	if err := json.Unmarshal([]byte(r.URL.Query().Get("query")), &query); err != nil {
+		refuse(w, http.StatusBadRequest, "JSON parse error: "+err.Error())
+		return
+	}
+	items := []map[string]string{}
+	for _, user := range slices.Concat(Users, []string{"root"}) {
+		matches := s.o.HidesNames
+		for _, limit := range query {
+			matches = matches || limit.Field == "Name" && strings.EqualFold(limit.Value, user)
+		}
+		if matches {
+			items = append(items, map[string]string{"type": "user", "id": user, "RealName": realNames[user]})
+		}
+	}
+	ticketserver.Answer(w, http.StatusOK, map[string]any{"items": items, "count": len(items), "page": 1})
+}
+
+// The queries that the stand-in understands.
 var (
+	inQueue     = regexp.MustCompile(`^Queue = '((?:[^'\\]|\\.)+)'$`)
 	byReference = regexp.MustCompile(`^RefersTo = '([^']+)'$`)
 	ifInactive  = regexp.MustCompile(`^id = (\d+) AND Status = '__Inactive__'$`)
 )
@@ -126,15 +175,26 @@ func (s *Server) search(w http.ResponseWriter, r *http.Request) {
 		matches = func(t ticketserver.Ticket) bool { return t.Reference == m[1] }
 	} else if m := ifInactive.FindStringSubmatch(query); m != nil {
 		matches = func(t ticketserver.Ticket) bool { return strconv.Itoa(t.ID) == m[1] && inactive(t.Status) }
+	} else if m := inQueue.FindStringSubmatch(query); m != nil {
+		name := regexp.MustCompile(`\\(.)`).ReplaceAllString(m[1], "$1")
+		matches = func(ticketserver.Ticket) bool { return name == s.o.Queue }
 	} else {
 		refuse(w, http.StatusBadRequest, "Unknown field: "+query)
 		return
 	}
-	items := []map[string]string{}
+	items := []map[string]any{}
 	for _, t := range s.All() {
-		if matches(t) {
-			items = append(items, map[string]string{"id": strconv.Itoa(t.ID), "type": "ticket"})
+		if !matches(t) || t.Status == "deleted" {
+			continue
 		}
+		item := map[string]any{"id": strconv.Itoa(t.ID), "type": "ticket"}
+		if q.Get("fields") == "Status,_hyperlinks" {
+			item["Status"], item["_hyperlinks"] = t.Status, s.links(t)
+		}
+		items = append(items, item)
+	}
+	if q.Get("order") == "DESC" {
+		slices.Reverse(items)
 	}
 	if n, err := strconv.Atoi(q.Get("per_page")); err == nil {
 		items = items[:min(n, len(items))]

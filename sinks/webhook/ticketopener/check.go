@@ -119,8 +119,7 @@ func (r requestTracker) checks() []webhook.CheckRequest {
 	}
 }
 
-// checks checks the account, and the project with its trackers. Redmine does not reveal whether the
-// account could create an issue.
+// checks checks the account, and the project with its trackers.
 func (r redmine) checks() []webhook.CheckRequest {
 	project := r.site.JoinPath("projects", r.Project+".json")
 	project.RawQuery = url.Values{"include": {"trackers"}}.Encode()

@@ -71,10 +71,28 @@ type redmineIssue struct {
 		CreatedOn time.Time `json:"created_on"`
 		Details   []struct{ Name string }
 	}
-	AllowedStatuses []struct {
-		ID   int64
-		Name string
-	} `json:"allowed_statuses"`
+	AllowedStatuses []redmineName `json:"allowed_statuses"`
+}
+
+// redmineName is a status, a role or a person as Redmine shows it.
+type redmineName struct {
+	ID   int64
+	Name string
+}
+
+func (n redmineName) id() string { return strconv.FormatInt(n.ID, 10) }
+
+func (n redmineName) String() string { return n.Name + " (" + n.id() + ")" }
+
+// is reports whether a status is configured by its id or name.
+func (n redmineName) is(to string) bool { return to == n.id() || strings.EqualFold(to, n.Name) }
+
+// redmineNames returns names for people.
+func redmineNames(of []redmineName) (all []string) {
+	for _, n := range of {
+		all = append(all, n.String())
+	}
+	return all
 }
 
 // mark is the line of a description by which an issue is found again.
@@ -204,15 +222,10 @@ func (r redmine) step(ctx context.Context, c *webhook.Conversation, t Ticket, to
 	if err != nil {
 		return Step{}, err
 	}
-	var allowed []string
-	for _, status := range i.AllowedStatuses {
-		id := strconv.FormatInt(status.ID, 10)
-		if to == id || strings.EqualFold(to, status.Name) {
-			return Step{ID: id, Status: status.Name}, nil
-		}
-		allowed = append(allowed, status.Name+" ("+id+")")
+	if n := slices.IndexFunc(i.AllowedStatuses, func(s redmineName) bool { return s.is(to) }); n >= 0 {
+		return Step{ID: i.AllowedStatuses[n].id(), Status: i.AllowedStatuses[n].Name}, nil
 	}
-	return Step{}, failure.Errorf(failure.Rejected, "the account may not set the status %q now; it may set %s", to, c.Quote(strings.Join(allowed, ", ")))
+	return Step{}, failure.Errorf(failure.Rejected, "the account may not set the status %q now; it may set %s", to, c.Quote(strings.Join(redmineNames(i.AllowedStatuses), ", ")))
 }
 
 func (r redmine) move(ctx context.Context, c *webhook.Conversation, t Ticket, s Step, fields map[string]string) error {

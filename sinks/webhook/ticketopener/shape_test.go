@@ -1,6 +1,7 @@
 package ticketopener_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
+	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/ticketopener"
 	"ndrbridge/test/assert"
@@ -17,6 +19,7 @@ import (
 	"ndrbridge/test/require"
 	"ndrbridge/test/rt"
 	"ndrbridge/test/servicenow"
+	"ndrbridge/test/ticketserver"
 	"ndrbridge/transform"
 )
 
@@ -219,6 +222,40 @@ func TestChecksOfWhatFollows(t *testing.T) {
 			})}), err
 		}
 	}
+	toRT := func(change func(f *ticketopener.Follow)) func(string) (*webhook.Preset, error) {
+		return func(url string) (*webhook.Preset, error) {
+			system, err := ticketopener.NewRT(ticketopener.RTOptions{URL: url, Queue: `Bob's \SOC`})
+			return ticketopener.New(ticketopener.Options{System: system, Now: time.Now, Follow: follow(func(f *ticketopener.Follow) {
+				f.States = map[string]ticketopener.Move{"closed": {To: "resolved"}, "reopened": {To: "open"}}
+				f.KeepClosed, f.People = []string{"rejected"}, map[string]string{"ana": "ana", "ben": "ben"}
+				change(f)
+			})}), err
+		}
+	}
+	queue := func(o rt.Options, statuses ...string) http.Handler {
+		o.Token, o.Queue, o.Now = presettest.CheckKey, `Bob's \SOC`, time.Now
+		s := rt.New(o)
+		for _, status := range statuses {
+			s.Change(s.Open(ticketserver.Ticket{}).ID, func(t *ticketserver.Ticket) { t.Status = status })
+		}
+		return s
+	}
+	toRedmine := func(change func(f *ticketopener.Follow)) func(string) (*webhook.Preset, error) {
+		return func(url string) (*webhook.Preset, error) {
+			system, err := ticketopener.NewRedmine(ticketopener.RedmineOptions{URL: url, Project: "soc"})
+			return ticketopener.New(ticketopener.Options{System: system, Now: time.Now, Follow: follow(func(f *ticketopener.Follow) {
+				f.States = map[string]ticketopener.Move{"closed": {To: "closed"}, "reopened": {To: "2"}}
+				f.KeepClosed, f.People = []string{"Rejected"}, map[string]string{"ana": "6", "all": "10"}
+				change(f)
+			})}), err
+		}
+	}
+	project := func(o redmine.Options) http.Handler {
+		o.Key, o.Project, o.Now = presettest.CheckKey, "soc", time.Now
+		s := redmine.New(o)
+		s.Change(s.Open(ticketserver.Ticket{}).ID, func(t *ticketserver.Ticket) { t.Status = "Feedback" })
+		return s
+	}
 	asIs := func(*ticketopener.Follow) {}
 	server := func(change func(o *jira.Options)) http.Handler {
 		o := jira.Options{Email: "ana", Token: presettest.CheckKey, Project: "SEC", Now: time.Now}
@@ -251,5 +288,84 @@ func TestChecksOfWhatFollows(t *testing.T) {
 	add("servicenow, a state that is not there", instance, toServiceNow(func(f *ticketopener.Follow) { f.States["closed"] = ticketopener.Move{To: "9"} }),
 		"moves", finding.Failed, `there is no "9" (closed)`, "correct follow.states; there are Canceled (8)")
 	add("servicenow, a person who is not there", instance, toServiceNow(func(f *ticketopener.Follow) { f.People["ben"] = "u-9" }), "people", finding.Failed, `there is no "u-9" (ben)`, "correct follow.people")
+	soc := queue(rt.Options{}, "resolved", "new", "new")
+	add("rt, the rights", soc, toRT(asIs), "rights", finding.OK, "the permission CommentOnTicket, ModifyTicket", "")
+	add("rt, a right that the account lacks", queue(rt.Options{Lacks: []string{"CommentOnTicket"}}, "new"), toRT(asIs),
+		"rights", finding.Warning, "may lack the permission CommentOnTicket", "grant it")
+	add("rt, a right to change tickets that the account lacks", queue(rt.Options{Lacks: []string{"ModifyTicket"}}, "new"), toRT(asIs),
+		"rights", finding.Warning, "may lack the permission ModifyTicket", "grant it")
+	add("rt, rights that are not needed", queue(rt.Options{Lacks: []string{"CommentOnTicket"}}, "new"), toRT(func(f *ticketopener.Follow) { f.Comment = nil }),
+		"rights", finding.OK, "the permission ModifyTicket", "")
+	add("rt, the statuses", soc, toRT(asIs), "states", finding.OK, "deleted, new (to deleted, open, rejected, resolved), open, rejected, resolved (to open)", "")
+	add("rt, a queue without a ticket", queue(rt.Options{}), toRT(asIs), "states", finding.Untried, "sees no ticket in the queue", "after the first ticket")
+	add("rt, the moves", soc, toRT(asIs), "moves", finding.OK, "closed: resolved, reopened: open", "")
+	add("rt, a status that no ticket has or may get", soc, toRT(func(f *ticketopener.Follow) { f.States["closed"] = ticketopener.Move{To: "done"} }),
+		"moves", finding.Warning, `there may be no "done" (closed)`, "check follow.states; there are deleted, new, open, rejected, resolved")
+	add("rt, a status in the case that Request Tracker does not show", soc, toRT(func(f *ticketopener.Follow) { f.States["closed"] = ticketopener.Move{To: "Resolved"} }),
+		"moves", finding.Warning, `there may be no "Resolved" (closed)`, "check follow.states")
+	add("rt, a status that is kept but not there", soc, toRT(func(f *ticketopener.Follow) { f.KeepClosed = []string{"archived"} }),
+		"keep_closed", finding.Warning, `there may be no "archived" (keep_closed[0])`, "check follow.keep_closed")
+	add("rt, the people", soc, toRT(asIs), "people", finding.OK, "ana: Ana Ops, ben: ben", "")
+	add("rt, a person who is not there", soc, toRT(func(f *ticketopener.Follow) { f.People["eve"] = "ANA" }), "people", finding.Failed, `there is no "ANA" (eve)`, "correct follow.people")
+	add("rt, one of more people than one request asks for", soc, toRT(func(f *ticketopener.Follow) {
+		for n := range 100 {
+			f.People[fmt.Sprint("p", n)] = []string{"ana", "ben"}[n%2]
+		}
+		f.People["zoe"] = "zoe"
+	}), "people", finding.Failed, `there is no "zoe" (zoe)`, "correct follow.people")
+	add("rt, people who are hidden", queue(rt.Options{HidesNames: true}, "new"), toRT(asIs), "people", finding.Untried, "may not search users by their names", "UserSummaryExtraInfo")
+	mine := project(redmine.Options{})
+	add("redmine, the rights", mine, toRedmine(asIs), "rights", finding.OK, "the permission Add issues, Add notes, Edit issues, View issues", "")
+	add("redmine, a right that the account lacks", project(redmine.Options{Lacks: []string{"add_issue_notes"}}), toRedmine(asIs),
+		"rights", finding.Failed, "lacks the permission Add notes", "grant it")
+	add("redmine, an account that edits its own issues", project(redmine.Options{Lacks: []string{"edit_issues"}}), toRedmine(asIs), "rights", finding.OK, "Edit issues", "")
+	add("redmine, an account that edits no issues", project(redmine.Options{Lacks: []string{"edit_issues", "edit_own_issues"}}), toRedmine(asIs),
+		"rights", finding.Failed, "lacks the permission Edit issues", "grant it")
+	add("redmine, an account that is not a member", project(redmine.Options{Outside: true}), toRedmine(asIs), "rights", finding.Untried, "not a member of the project", "make it a member")
+	add("redmine, an administrator", project(redmine.Options{Outside: true, Admin: true}), toRedmine(asIs), "rights", finding.OK, "administrator", "")
+	const all = "New (1), In Progress (2), Resolved (3), Feedback (4), Closed (5), Rejected (6)"
+	add("redmine, the statuses", mine, toRedmine(asIs), "states", finding.OK, all, "")
+	add("redmine, the moves, by an id and by a name", mine, toRedmine(asIs), "moves", finding.OK, "closed: Closed (5), reopened: In Progress (2)", "")
+	add("redmine, a status that is not there", mine, toRedmine(func(f *ticketopener.Follow) { f.States["closed"] = ticketopener.Move{To: "Done"} }),
+		"moves", finding.Failed, `there is no "Done" (closed)`, "correct follow.states; there are "+all)
+	add("redmine, a status that is kept but not there", mine, toRedmine(func(f *ticketopener.Follow) { f.KeepClosed = []string{"rejected"} }),
+		"keep_closed", finding.Failed, `there is no "rejected" (keep_closed[0])`, "correct follow.keep_closed")
+	add("redmine, the statuses that the newest issue may have", mine, toRedmine(asIs), "transitions", finding.OK, "issue 1 is Feedback and may be "+all, "")
+	add("redmine, the people", mine, toRedmine(asIs), "people", finding.OK, "all: Analysts, ana: User 6", "")
+	stranger := toRedmine(func(f *ticketopener.Follow) { f.People["ben"] = "99" })
+	add("redmine, a person who is not a member", project(redmine.Options{Crowd: 150}), stranger, "people", finding.Failed, `there is no "99" (ben)`, "correct follow.people; there are The Bridge (5), Analysts (10)")
+	add("redmine, more members than are read", project(redmine.Options{Crowd: 1000}), stranger, "people", finding.Warning, `"99" (ben)`, "check follow.people")
 	presettest.Checks(t, tests, "/workflows")
+}
+
+// Whatever a system answers to the requests of an inspection, a check ends, and every finding that is not
+// good has advice.
+func FuzzInspections(f *testing.F) {
+	for _, body := range []string{
+		`{}`, `null`, `[]`, `[null]`, `<html>`, ``, `{"items": [null, {"Status": "\u0000", "_hyperlinks": [null, {"ref": "lifecycle", "to": "\u202e"}]}]}`,
+		`{"items": [{"id": "nobody"}], "user": {"memberships": [null, {"roles": [{"id": -1}, null]}]}, "issue_statuses": [null], "issues": [null], "memberships": [null]}`,
+		`{"user": {"memberships": [{"roles": [{"id": 1e400}]}]}, "result": [null], "permissions": {"ADD_COMMENTS": null}, "values": [null], "workflows": [{"transitions": [null]}]}`,
+	} {
+		f.Add(200, body)
+		f.Add(404, body)
+	}
+	type site struct {
+		*tool
+		checks int // that come before
+	}
+	systems := []site{{startJira(f), 3}, {startServiceNow(f), 1}, {startRT(f), 2}, {startRedmine(f), 2}}
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		if status < 200 || status > 599 {
+			t.Skip("not a final status of HTTP")
+		}
+		for _, o := range systems {
+			o.answerAfter(o.checks, status, body)
+			found := newFollowing(t, o.tool).open(t).Check(t.Context(), sinks.Trial{Now: time.Now})
+			o.answer(0, "")
+			assert.Equal(t, found[len(found)-1].Step, "people", o.name)
+			for _, row := range found {
+				assert.True(t, row.Result == finding.OK || row.Advice != "", o.name, row)
+			}
+		}
+	})
 }

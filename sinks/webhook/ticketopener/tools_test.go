@@ -63,6 +63,7 @@ type tool struct {
 	asked  int
 	status int // of every answer, with body; 0: the tool answers itself
 	body   string
+	passed int // how many requests it answers itself before
 }
 
 // ticket is a ticket as a person sees and changes it.
@@ -103,15 +104,22 @@ func (o *tool) look(id string) string {
 }
 
 // answer lets every request be answered with a status and a body; 0 ends that.
-func (o *tool) answer(status int, body string) {
+func (o *tool) answer(status int, body string) { o.answerAfter(0, status, body) }
+
+// answerAfter is answer, after some requests.
+func (o *tool) answerAfter(passed, status int, body string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.status, o.body = status, body
+	o.passed, o.status, o.body = passed, status, body
 }
 
 func (o *tool) canned() (status int, body string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.passed > 0 {
+		o.passed--
+		return 0, ""
+	}
 	return o.status, o.body
 }
 
