@@ -238,7 +238,7 @@ func isSpace(c byte) bool { return c <= ' ' && (c == ' ' || c == '\n' || c == '\
 // valueEnd returns the index after the value at b[i], or -1 if it is malformed, or its
 // objects and arrays are nested deeper than depth.
 func valueEnd(b []byte, i, depth int) int {
-	if i >= len(b) {
+	if i < 0 || i >= len(b) {
 		return -1
 	}
 	switch c := b[i]; {
@@ -247,9 +247,9 @@ func valueEnd(b []byte, i, depth int) int {
 	case c == '-' || isDigit(c):
 		return numberEnd(b, i)
 	case c == '{' && depth > 0:
-		return objectEnd(b, i+1, depth-1)
+		return itemsEnd(b, i+1, depth-1, '}')
 	case c == '[' && depth > 0:
-		return arrayEnd(b, i+1, depth-1)
+		return itemsEnd(b, i+1, depth-1, ']')
 	case c == 'n':
 		return wordEnd(b, i, "null")
 	case c == 't':
@@ -268,32 +268,17 @@ func wordEnd(b []byte, i int, word string) int {
 	return -1
 }
 
-// objectEnd is valueEnd for an object, after its brace.
-func objectEnd(b []byte, i, depth int) int {
-	i, more := first(b, i, '}')
+// itemsEnd is valueEnd for an object or an array, after its opening bracket.
+func itemsEnd(b []byte, i, depth int, closing byte) int {
+	i, more := first(b, i, closing)
 	for more {
-		_, value := memberName(b, i)
-		if value < 0 {
+		if closing == '}' {
+			_, i = memberName(b, i) // -1 has no value
+		}
+		if i = valueEnd(b, i, depth); i < 0 {
 			return -1
 		}
-		end := valueEnd(b, value, depth)
-		if end < 0 {
-			return -1
-		}
-		i, more = next(b, end, '}')
-	}
-	return i
-}
-
-// arrayEnd is valueEnd for an array, after its bracket.
-func arrayEnd(b []byte, i, depth int) int {
-	i, more := first(b, i, ']')
-	for more {
-		end := valueEnd(b, i, depth)
-		if end < 0 {
-			return -1
-		}
-		i, more = next(b, end, ']')
+		i, more = next(b, i, closing)
 	}
 	return i
 }
