@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/clientcredentials"
 
 	"ndrbridge/internal/oauthtoken"
 )
@@ -71,18 +70,12 @@ func (t *tokenAuthority) fetch(ctx context.Context) (*oauth2.Token, error) {
 		return nil, e
 	}
 	defer cancel()
-	secret = strings.TrimSpace(secret)
-	config := clientcredentials.Config{
-		ClientID:     t.o.ClientID,
-		ClientSecret: secret,
-		TokenURL:     t.o.TokenURL,
-		AuthStyle:    oauth2.AuthStyleInHeader,
-	}
-	token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, t.link.http))
+	grant := oauthtoken.Grant{TokenURL: t.o.TokenURL, ClientID: t.o.ClientID, ClientSecret: strings.TrimSpace(secret), Style: oauth2.AuthStyleInHeader}
+	token, err := grant.Request(ctx, t.link.http.Transport)
 	if err == nil {
 		return token, nil
 	}
-	secrets := t.link.secrets(oauthtoken.Secrets(t.o.TokenURL, t.o.ClientID, secret)...)
+	secrets := t.link.secrets(grant.Secrets()...)
 	answer, answered := errors.AsType[*oauth2.RetrieveError](err)
 	_, unsent := errors.AsType[*url.Error](err)
 	switch {

@@ -2,6 +2,7 @@ package kafkaconn
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"regexp"
@@ -23,8 +24,9 @@ type SASL struct {
 	Mechanism string // plain, scram-sha-256, scram-sha-512, oauthbearer or aws_msk_iam
 	Username  string
 	Password  string
-	OAuth     *OAuth // of oauthbearer
-	Region    string // of aws_msk_iam
+	OAuth     *oauthtoken.Grant // of oauthbearer
+	TLS       *tls.Config       // for the token endpoint of OAuth; nil: the default
+	Region    string            // of aws_msk_iam
 }
 
 // Login is a validated SASL. It implements sasl.Mechanism, and is safe for concurrent use.
@@ -47,8 +49,8 @@ func NewLogin(s SASL) (*Login, error) {
 	var err error
 	switch hash := hashes[s.Mechanism]; {
 	case s.Mechanism == "oauthbearer" && s.OAuth != nil:
-		l.Username, l.secrets = s.OAuth.ClientID, redact.New(oauthtoken.Secrets(s.OAuth.TokenURL, s.OAuth.ClientID, s.OAuth.ClientSecret)...)
-		m = newBearer(*s.OAuth, l)
+		l.Username, l.secrets = s.OAuth.ClientID, redact.New(s.OAuth.Secrets()...)
+		m = newBearer(l)
 	case s.Mechanism == "aws_msk_iam" && s.Region != "":
 		l.Username = "the AWS identity"
 		if m, err = newIAM(s.Region, l); err != nil {

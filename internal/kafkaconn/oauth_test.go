@@ -14,6 +14,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/kafkaconn"
+	"ndrbridge/internal/oauthtoken"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
@@ -73,7 +74,7 @@ func (a *authority) start(t *testing.T) *kafkaconn.Client {
 		fmt.Fprintf(w, `{"access_token": "token-%d", "token_type": "bearer", "expires_in": %d}`, a.issued.Add(1), int(a.lifetime.Seconds()))
 	}))
 	t.Cleanup(endpoint.Close)
-	return signingIn(t, kafkaconn.SASL{Mechanism: "oauthbearer", OAuth: &kafkaconn.OAuth{
+	return signingIn(t, kafkaconn.SASL{Mechanism: "oauthbearer", OAuth: &oauthtoken.Grant{
 		TokenURL: endpoint.URL + "/token", ClientID: "ndr", ClientSecret: clientSecret, Scope: "kafka write", Audience: "brokers",
 	}}, "OAUTHBEARER", func(sent []byte, answer *kmsg.SASLAuthenticateResponse) {
 		message, want := string(sent), fmt.Sprintf("n,,\x01auth=Bearer token-%d\x01\x01", a.issued.Load())

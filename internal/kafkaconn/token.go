@@ -17,21 +17,11 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/aws_msk_iam_v2"
 	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/clientcredentials"
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/oauthtoken"
 )
-
-// OAuth configures the client credentials grant (RFC 6749, section 4.4), whose token
-// authenticates connections (OAUTHBEARER, RFC 7628).
-type OAuth struct {
-	TokenURL               string // http or https
-	ClientID, ClientSecret string
-	Scope, Audience        string      // each empty for none
-	TLS                    *tls.Config // for the token endpoint; nil: the default
-}
 
 // bearer is the mechanism OAUTHBEARER. A token is used for new connections until a tenth of
 // its lifetime is left, or until a broker refuses it. It is safe for concurrent use.
@@ -41,28 +31,18 @@ type bearer struct {
 	peer  failure.Peer // the token endpoint
 }
 
-func newBearer(o OAuth, l *Login) *bearer {
+func newBearer(l *Login) *bearer {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10}
-	if o.TLS != nil {
-		transport.TLSClientConfig = o.TLS.Clone()
+	if l.TLS != nil {
+		transport.TLSClientConfig = l.TLS.Clone()
 		transport.TLSClientConfig.ServerName = "" // it names the brokers
 	}
-	client := &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	// The style is found out: the id and the secret are sent in a header, or as parameters if
-	// that is refused. The library reads at most 1 MiB of an answer.
-	grant := clientcredentials.Config{ClientID: o.ClientID, ClientSecret: o.ClientSecret, TokenURL: o.TokenURL, Scopes: strings.Fields(o.Scope)}
-	if o.Audience != "" {
-		grant.EndpointParams = url.Values{"audience": {o.Audience}}
-	}
-	peer := failure.Peer{Key: "sasl.oauth.token_url", TLS: cmp.Or(transport.TLSClientConfig.Clone(), &tls.Config{}), Hide: l.Hide}
-	if u, err := url.Parse(o.TokenURL); err == nil {
-		peer.Address = finding.HostPort(u)
+	grant := *l.OAuth
+	peer := failure.Peer{
+		Address: finding.HostPort(grant.Endpoint()), Key: "sasl.oauth.token_url", TLS: cmp.Or(transport.TLSClientConfig.Clone(), &tls.Config{}), Hide: l.Hide,
 	}
 	return &bearer{login: l, peer: peer, cache: oauthtoken.NewCache(func(ctx context.Context) (*oauth2.Token, error) {
-		return grant.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
+		return grant.Request(ctx, transport) // the library reads at most 1 MiB of an answer
 	})}
 }
 

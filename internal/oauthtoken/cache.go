@@ -1,19 +1,16 @@
-// Package oauthtoken caches access tokens of the OAuth 2.0 client credentials grant (RFC
-// 6749, section 4.4).
+// Package oauthtoken requests and caches access tokens of the OAuth 2.0 client credentials grant
+// (RFC 6749, section 4.4).
 package oauthtoken
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/url"
 	"sync"
 	"time"
 
 	"golang.org/x/oauth2"
 
-	"ndrbridge/internal/redact"
 	"ndrbridge/internal/secretfile"
 )
 
@@ -27,22 +24,6 @@ type Token struct {
 	// Lifetime is how long the token is valid, from the time when it was requested; zero
 	// means until it is refused.
 	Lifetime time.Duration
-}
-
-// Secrets returns the words of a token request that errors must not show.
-func Secrets(tokenURL, clientID, clientSecret string) []string {
-	basic := func(user, password string) string {
-		return base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
-	}
-	words := []string{clientSecret, basic(url.QueryEscape(clientID), url.QueryEscape(clientSecret))}
-	u, err := url.Parse(tokenURL)
-	if err != nil {
-		return words
-	}
-	if password, ok := u.User.Password(); ok {
-		words = append(words, password, basic(u.User.Username(), password))
-	}
-	return append(append(words, u.RawQuery), redact.QueryValues(u.RawQuery)...)
 }
 
 // Cache keeps a token until shortly before it expires, or until it is refused. It is safe

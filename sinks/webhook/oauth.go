@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,36 +12,11 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/clientcredentials"
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/oauthtoken"
 )
-
-// OAuth authorizes every request with a token of the client credentials grant (RFC 6749,
-// section 4.4). A token is used until a tenth of its lifetime is left, or until a request
-// is refused with status 401; that request is then sent once more, with a new token.
-type OAuth struct {
-	// TokenURL is the http or https URL of the token endpoint.
-	TokenURL string
-	// ClientID and ClientSecret must not be empty.
-	ClientID, ClientSecret string
-	// Scope is the scope to ask for: words separated by blanks; empty means the default of
-	// the server.
-	Scope string
-	// Audience is the parameter audience, which some servers require; empty means none.
-	Audience string
-	// Style is how the client identifies itself. Zero means by the Basic scheme, and by
-	// parameters in the body if that is refused.
-	Style oauth2.AuthStyle
-}
-
-// endpoint returns TokenURL parsed.
-func (o *OAuth) endpoint() *url.URL {
-	u, _ := url.Parse(o.TokenURL)
-	return u
-}
 
 // maxTokenAnswer limits the answer to a token request, in bytes.
 const maxTokenAnswer = 64 << 10
@@ -50,24 +24,18 @@ const maxTokenAnswer = 64 << 10
 // tokens requests tokens and authorizes requests with them.
 type tokens struct {
 	s         *Sink
-	o         OAuth
+	grant     oauthtoken.Grant
 	transport *http.Transport // of the sink, but for the host of the token endpoint
 	proxy     *url.URL
 	target    string // method, scheme and host, for errors
 	cache     *oauthtoken.Cache
-	config    *clientcredentials.Config
 }
 
 // newTokens returns the tokens of a sink whose options are checked. It copies the sink's
 // transport.
-func newTokens(s *Sink, o OAuth, proxy *url.URL) *tokens {
-	endpoint := o.endpoint()
-	t := &tokens{s: s, o: o, proxy: proxy, transport: s.transport.Clone(), config: &clientcredentials.Config{
-		ClientID: o.ClientID, ClientSecret: o.ClientSecret, TokenURL: o.TokenURL, Scopes: strings.Fields(o.Scope), AuthStyle: o.Style,
-	}}
-	if o.Audience != "" {
-		t.config.EndpointParams = url.Values{"audience": {o.Audience}}
-	}
+func newTokens(s *Sink, grant oauthtoken.Grant, proxy *url.URL) *tokens {
+	endpoint := grant.Endpoint()
+	t := &tokens{s: s, grant: grant, proxy: proxy, transport: s.transport.Clone()}
 	t.target = "POST to the token endpoint " + endpoint.Scheme + "://" + endpoint.Host
 	if c := t.transport.TLSClientConfig; c != nil && endpoint.Hostname() != s.request.URL.Hostname() {
 		c.ServerName = "" // it names the target of the events
@@ -80,10 +48,10 @@ func newTokens(s *Sink, o OAuth, proxy *url.URL) *tokens {
 // peer returns the token endpoint, as failure.Explain describes it.
 func (t *tokens) peer() failure.Peer {
 	config := t.s.o.TLS.Clone()
-	if config != nil && t.o.endpoint().Hostname() != t.s.request.URL.Hostname() {
+	if config != nil && t.grant.Endpoint().Hostname() != t.s.request.URL.Hostname() {
 		config.ServerName = "" // as in the transport
 	}
-	return peerOf("auth.oauth.token_url", t.o.endpoint(), t.proxy, config, t.s.hidden())
+	return peerOf("auth.oauth.token_url", t.grant.Endpoint(), t.proxy, config, t.s.hidden())
 }
 
 // tokenError is the error of a request that was not sent because no token was issued.
@@ -110,33 +78,15 @@ const wrongTokenURL = "check auth.oauth.token_url"
 
 // fetch requests a token.
 func (t *tokens) fetch(ctx context.Context) (*oauth2.Token, error) {
-	client := &http.Client{
-		Transport:     t,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	ctx = context.WithValue(ctx, oauth2.HTTPClient, client)
-	config := *t.config
-	config.AuthStyle = cmp.Or(config.AuthStyle, oauth2.AuthStyleInHeader)
-	token, err := config.Token(ctx)
-	// The library tries the other style whatever the answer was.
-	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok && t.config.AuthStyle == oauth2.AuthStyleAutoDetect && isBadClient(answer.Response.StatusCode) {
-		config.AuthStyle = oauth2.AuthStyleInParams
-		token, err = config.Token(ctx)
-	}
+	token, err := t.grant.Request(ctx, t)
 	if err != nil {
 		return nil, t.explain(ctx, err)
 	}
-	t.config.AuthStyle = config.AuthStyle // fetch runs once at a time
 	t.s.secrets.addToken(token.AccessToken)
 	if size := len("Authorization: ") + len(token.Type()) + len(" ") + len(token.AccessToken); size > maxField {
 		return nil, failure.Errorf(failure.Halted, "%s: the header field with its token has %d bytes; servers accept at most %d", t.target, size, maxField)
 	}
 	return token, nil
-}
-
-// isBadClient reports whether a status refuses the client (RFC 6749, section 5.2).
-func isBadClient(status int) bool {
-	return status == http.StatusBadRequest || status == http.StatusUnauthorized
 }
 
 // RoundTrip implements http.RoundTripper for a token request: it reads the answer, up to
@@ -200,7 +150,7 @@ func tokenAdvice(status int, code string) string {
 		return "check auth.oauth.scope"
 	case code == "unauthorized_client" || code == "unsupported_grant_type":
 		return "let the client auth.oauth.client_id use the client credentials grant"
-	case code == "invalid_client" || isBadClient(status):
+	case code == "invalid_client" || oauthtoken.RefusesClient(status):
 		return "check auth.oauth: token_url, client_id and the client secret, which may have expired"
 	}
 	return wrongTokenURL
@@ -208,7 +158,7 @@ func tokenAdvice(status int, code string) string {
 
 // check requests a token and reports whether one was issued.
 func (t *tokens) check(ctx context.Context) (found []finding.Finding, issued bool) {
-	if t.o.endpoint().Scheme == "http" {
+	if t.grant.Endpoint().Scheme == "http" {
 		found = append(found, finding.Finding{
 			Step: "token tls", Result: finding.Warning, Detail: "plain http: anyone on the network path can read the client secret and the tokens",
 			Advice: "use https in auth.oauth.token_url",

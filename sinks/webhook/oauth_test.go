@@ -20,6 +20,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
+	"ndrbridge/internal/oauthtoken"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/assert"
@@ -32,8 +33,8 @@ import (
 )
 
 // client returns the credentials that a token server at this URL knows.
-func client(tokenURL string) *webhook.OAuth {
-	return &webhook.OAuth{TokenURL: tokenURL, ClientID: presettest.ClientID, ClientSecret: presettest.ClientSecret}
+func client(tokenURL string) *oauthtoken.Grant {
+	return &oauthtoken.Grant{TokenURL: tokenURL, ClientID: presettest.ClientID, ClientSecret: presettest.ClientSecret}
 }
 
 // guard answers 401 unless a request carries the newest token. requests counts all.
@@ -345,7 +346,7 @@ func TestTheTokenIsChecked(t *testing.T) {
 	wrong := client(tokens.URL)
 	wrong.ClientSecret = "another"
 	for name, test := range map[string]struct {
-		o    *webhook.OAuth
+		o    *oauthtoken.Grant
 		want findingtest.Row
 	}{
 		"a token":                    {client(tokens.URL), findingtest.Row{Step: "token", Result: finding.OK, Detail: "issued a token for 59m59s"}},

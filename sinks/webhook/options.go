@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/lease"
+	"ndrbridge/internal/oauthtoken"
 	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/transform"
 	"ndrbridge/transform/format"
@@ -33,10 +34,12 @@ type Options struct {
 	Bearer string
 	// Username and Password are credentials of the Basic scheme; both empty means none.
 	Username, Password string
-	// OAuth authorizes requests with tokens; nil means none. Token requests use TLS, but
-	// its ServerName only for the host of URL, Proxy, Lease and AllowLinkLocal, and count
-	// towards the Timeout of the request that needs the token.
-	OAuth *OAuth
+	// OAuth authorizes requests with tokens; nil means none. A token is used until a tenth of its
+	// lifetime is left, or until a request is refused with status 401; that request is then sent
+	// once more, with a new token. Token requests use TLS, but its ServerName only for the host of
+	// URL, Proxy, Lease and AllowLinkLocal, and count towards the Timeout of the request that needs
+	// the token.
+	OAuth *oauthtoken.Grant
 	// Mode is structured, binary or batch; empty means structured.
 	Mode transform.Mode
 	// Format is the format of the events' documents; empty means CloudEvents. A Preset

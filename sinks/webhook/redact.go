@@ -9,7 +9,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"ndrbridge/internal/oauthtoken"
 	"ndrbridge/internal/redact"
 )
 
@@ -131,7 +130,7 @@ func secretWords(o Options, proxies []*url.URL) []string {
 		part(value)
 	}
 	if o.OAuth != nil {
-		words = append(words, oauthtoken.Secrets(o.OAuth.TokenURL, o.OAuth.ClientID, o.OAuth.ClientSecret)...)
+		words = append(words, o.OAuth.Secrets()...)
 	}
 	return words
 }

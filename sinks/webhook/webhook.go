@@ -68,7 +68,7 @@ func New(o Options) (*Sink, error) {
 	tokenProxy := o.Proxy
 	if o.Proxy == nil {
 		if o.Proxy, err = proxyOf(request.URL); err == nil && o.OAuth != nil {
-			tokenProxy, err = proxyOf(o.OAuth.endpoint())
+			tokenProxy, err = proxyOf(o.OAuth.Endpoint())
 		}
 		if err != nil {
 			return nil, fmt.Errorf("webhook: %w", err)

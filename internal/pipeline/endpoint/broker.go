@@ -5,6 +5,7 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/kafkaconn"
+	"ndrbridge/internal/oauthtoken"
 	"ndrbridge/sinks/kafka"
 	"ndrbridge/sinks/nats"
 )
@@ -18,9 +19,9 @@ func Kafka(k configs.Kafka) (kafka.Options, error) {
 	o := kafka.Options{Brokers: k.Brokers, TLS: tlsConfig}
 	var secrets secretReader
 	if a := k.SASL.OAuth; k.SASL.Mechanism == "oauthbearer" && a != nil {
-		o.SASL = &kafkaconn.SASL{Mechanism: k.SASL.Mechanism, OAuth: &kafkaconn.OAuth{
+		o.SASL = &kafkaconn.SASL{Mechanism: k.SASL.Mechanism, TLS: tlsConfig, OAuth: &oauthtoken.Grant{
 			TokenURL: a.TokenURL.Value(), ClientID: a.ClientID, ClientSecret: secrets.read("sasl.oauth.client_secret", a.ClientSecret),
-			Scope: a.Scope, Audience: a.Audience, TLS: tlsConfig,
+			Scope: a.Scope, Audience: a.Audience,
 		}}
 	} else if k.SASL.Mechanism == "aws_msk_iam" {
 		o.SASL = &kafkaconn.SASL{Mechanism: k.SASL.Mechanism, Region: k.SASL.Region}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"ndrbridge/configs"
+	"ndrbridge/internal/oauthtoken"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/presets"
 	"ndrbridge/sinks/webhook/render"
@@ -65,7 +66,7 @@ func openWebhook(s configs.Sink, o SinkOptions) (checkedSink, error) {
 		options.Expect = &webhook.Expect{Status: e.Status, Headers: e.Headers, JSON: e.JSON}
 	}
 	if a := w.Auth.OAuth; a != nil {
-		options.OAuth = &webhook.OAuth{
+		options.OAuth = &oauthtoken.Grant{
 			TokenURL: a.TokenURL.Value(), ClientID: a.ClientID, ClientSecret: secrets.read("auth.oauth.client_secret", a.ClientSecret),
 			Scope: a.Scope, Audience: a.Audience,
 			Style: map[string]oauth2.AuthStyle{"header": oauth2.AuthStyleInHeader, "params": oauth2.AuthStyleInParams}[a.Style],

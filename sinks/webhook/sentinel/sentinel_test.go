@@ -14,6 +14,7 @@ import (
 
 	"ndrbridge/internal/failure"
 	"ndrbridge/internal/finding"
+	"ndrbridge/internal/oauthtoken"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/test/assert"
@@ -219,7 +220,7 @@ func TestItSignsInAsAzureExpects(t *testing.T) {
 	in, url := serve(t, all...)
 	in.tokens = presettest.NewTokenServer(t)
 	in.tokens.Scope = Spec().OAuthScope
-	s, err := webhook.New(webhook.Options{URL: url, Preset: opened(t, settings(url)), Gzip: true, Concurrency: 3, OAuth: &webhook.OAuth{
+	s, err := webhook.New(webhook.Options{URL: url, Preset: opened(t, settings(url)), Gzip: true, Concurrency: 3, OAuth: &oauthtoken.Grant{
 		TokenURL: in.tokens.URL, ClientID: presettest.ClientID, ClientSecret: presettest.ClientSecret, Scope: Spec().OAuthScope,
 	}})
 	require.NoError(t, err)
@@ -269,7 +270,7 @@ func TestConformance(t *testing.T) {
 		Answer: presettest.Whole(http.StatusNoContent, ""),
 		Options: webhook.Options{
 			Concurrency: 4,
-			OAuth:       &webhook.OAuth{TokenURL: tokens.URL, ClientID: presettest.ClientID, ClientSecret: presettest.ClientSecret},
+			OAuth:       &oauthtoken.Grant{TokenURL: tokens.URL, ClientID: presettest.ClientID, ClientSecret: presettest.ClientSecret},
 		},
 	})
 }
