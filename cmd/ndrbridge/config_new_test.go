@@ -281,7 +281,7 @@ func TestStartWarnsOfAConfigurationWithSecretsThatOthersMayRead(t *testing.T) {
 			var log locked.Buffer
 			done := make(chan error, 1)
 			go func() {
-				done <- (&command{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &log, configFiles: []string{i.config}}).serve(ctx)
+				done <- (&command{environ: []string{"GOGC=100"}, stdin: strings.NewReader(""), stdout: io.Discard, stderr: &log, configFiles: []string{i.config}}).serve(ctx)
 			}()
 			await(t, "the start", func() bool { return strings.Contains(log.String(), "msg=running") || len(done) > 0 })
 			stop()

@@ -21,7 +21,7 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var out, log locked.Buffer
-	c := &command{stdout: &out, stderr: &log}
+	c := &command{stdout: &out, stderr: &log, environ: []string{"GOGC=100"}}
 	exit := make(chan int, 1)
 	go func() { exit <- commandline.Run(ctx, c.root(), []string{"run", "--config", i.config}, &out, &log) }()
 	await(t, "the bridge", func() bool { return strings.Contains(log.String(), "msg=running") })
@@ -57,6 +57,6 @@ func TestAnInterruptedStartIsNoFailure(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	var out, log locked.Buffer
-	c := &command{stdout: &out, stderr: &log, environ: []string{"NDRBRIDGE_TICKETS_ENABLED=true"}}
+	c := &command{stdout: &out, stderr: &log, environ: []string{"GOGC=100", "NDRBRIDGE_TICKETS_ENABLED=true"}}
 	assert.Equal(t, commandline.Run(ctx, c.root(), []string{"run", "--config", i.config}, &out, &log), 0, "exit", &log)
 }
