@@ -62,19 +62,15 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 		ownWrites: next.ownWrites, reused: next.system.reused, replaced: next.system.replaced,
 	}
 	s.contexts = s.newContexts()
-	sources, err := s.sources()
-	if err != nil {
-		return nil, err
-	}
-	for _, from := range sources {
-		source := from.open()
+	for _, from := range sourcesOf(a) {
+		source, optional := from.open(&s), from.verify == nil
 		var answered time.Time
 		if p.store != nil {
 			// An unreadable position is reported by the stream's polls.
 			answered, _ = poller.LastAnswer(ctx, p.store, source.Source())
 		}
 		watch := next.watch
-		if from.optional { // whether it can be read says nothing about the appliance
+		if optional { // whether it can be read says nothing about the appliance
 			watch = nil
 		}
 		var yield func() bool
@@ -88,7 +84,7 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 			RetryMax:     time.Duration(a.Retry.Max),
 			AuthRetry:    time.Duration(a.AuthRetry),
 			Lease:        p.lease(),
-			Optional:     from.optional,
+			Optional:     optional,
 			Yield:        yield,
 			LastAnswer:   answered,
 			Watch:        watch,

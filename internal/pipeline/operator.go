@@ -14,7 +14,6 @@ import (
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/appliance"
 	"ndrbridge/poller"
-	"ndrbridge/transform"
 )
 
 // operator carries out an operator's requests on a state, whether its bridge runs or
@@ -212,24 +211,6 @@ func (p *operator) appliance(name string) (configs.Appliance, error) {
 		return p.config.Appliances[i], nil
 	}
 	return configs.Appliance{}, fmt.Errorf("%w appliance %q: the configuration has %s", admin.ErrUnknown, name, strings.Join(names, ", "))
-}
-
-// StreamsOf returns the names of the streams that an appliance is polled for.
-func StreamsOf(a configs.Appliance) []string {
-	var names []string
-	if a.Detections.Enabled {
-		names = append(names, transform.StreamDetections)
-	}
-	if a.Audit.Enabled {
-		names = append(names, transform.StreamAudit)
-	}
-	for _, q := range a.Records {
-		names = append(names, transform.StreamRecords+"/"+q.Name)
-	}
-	for _, part := range followUpsOf(a) {
-		names = append(names, part.stream)
-	}
-	return names
 }
 
 func (p *operator) commands(ctx context.Context, r admin.CommandsRequest) (admin.CommandPage, error) {

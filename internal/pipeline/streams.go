@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -32,56 +31,57 @@ type streams struct {
 	log       *slog.Logger
 }
 
-// source is a stream that is polled, and can be verified unless it is optional.
+// source is a stream of an appliance that is polled.
 type source struct {
+	stream   string
 	interval configs.Duration // between polls while idle
-	open     func() poller.Source
-	// optional is poller.Options.Optional.
-	optional bool
+	open     func(*streams) poller.Source
+	// verify compares the appliance since a time with the journal; nil for what is read beside the
+	// streams.
+	verify func(ctx context.Context, s *streams, since time.Time, report poller.VerifyReport) (poller.Verification, error)
 	// yields means that polls wait while the detections are catching up.
 	yields bool
-	// verify compares the appliance since a time with the journal; nil if optional is set.
-	verify func(ctx context.Context, since time.Time, report poller.VerifyReport) (poller.Verification, error)
 }
 
-func (s *streams) sources() ([]source, error) {
-	var all []source
-	if d := s.appliance.Detections; d.Enabled {
-		o, err := s.detections()
-		if err != nil {
-			return nil, err
-		}
+// sourcesOf returns the streams of an appliance that are configured, and what is read beside them, in
+// the order in which they are shown. Requests for detections take precedence under the rate limit.
+func sourcesOf(a configs.Appliance) (all []source) {
+	if a.Detections.Enabled {
 		all = append(all, source{
-			interval: d.Interval, open: func() poller.Source { return poller.NewDetections(s.client, s.store, o) },
-			verify: func(ctx context.Context, since time.Time, report poller.VerifyReport) (poller.Verification, error) {
-				return poller.VerifyDetections(ctx, s.client, s.store, o, since, report)
+			stream: transform.StreamDetections, interval: a.Detections.Interval,
+			open: func(s *streams) poller.Source { return poller.NewDetections(s.client, s.store, s.detections()) },
+			verify: func(ctx context.Context, s *streams, since time.Time, report poller.VerifyReport) (poller.Verification, error) {
+				return poller.VerifyDetections(ctx, s.client, s.store, s.detections(), since, report)
 			},
 		})
 	}
-	// Requests for detections take precedence under the rate limit.
-	background := s.client.Background()
-	if a := s.appliance.Audit; a.Enabled {
-		o := s.audit()
+	if a.Audit.Enabled {
 		all = append(all, source{
-			interval: a.Interval, open: func() poller.Source { return poller.NewAudit(background, s.store, o) },
-			verify: func(ctx context.Context, since time.Time, report poller.VerifyReport) (poller.Verification, error) {
-				return poller.VerifyAudit(ctx, background, s.store, o, since, report)
+			stream: transform.StreamAudit, interval: a.Audit.Interval,
+			open: func(s *streams) poller.Source { return poller.NewAudit(s.client.Background(), s.store, s.audit()) },
+			verify: func(ctx context.Context, s *streams, since time.Time, report poller.VerifyReport) (poller.Verification, error) {
+				return poller.VerifyAudit(ctx, s.client.Background(), s.store, s.audit(), since, report)
 			},
 		})
 	}
-	for _, q := range s.appliance.Records {
-		o, err := s.records(q)
-		if err != nil {
-			return nil, fmt.Errorf("records %s: %w", q.Name, err)
-		}
+	for _, q := range a.Records {
 		all = append(all, source{
-			interval: q.Interval, open: func() poller.Source { return poller.NewRecords(background, s.store, o) },
-			verify: func(ctx context.Context, since time.Time, report poller.VerifyReport) (poller.Verification, error) {
-				return poller.VerifyRecords(ctx, background, s.store, s.store, o, since, report)
+			stream: transform.StreamRecords + "/" + q.Name, interval: q.Interval,
+			open: func(s *streams) poller.Source { return poller.NewRecords(s.client.Background(), s.store, s.records(q)) },
+			verify: func(ctx context.Context, s *streams, since time.Time, report poller.VerifyReport) (poller.Verification, error) {
+				return poller.VerifyRecords(ctx, s.client.Background(), s.store, s.store, s.records(q), since, report)
 			},
 		})
 	}
-	return append(all, s.followUps()...), nil
+	return append(all, followUpsOf(a)...)
+}
+
+// StreamsOf returns the names of the streams that an appliance is polled for.
+func StreamsOf(a configs.Appliance) (names []string) {
+	for _, s := range sourcesOf(a) {
+		names = append(names, s.stream)
+	}
+	return names
 }
 
 func (s *streams) streamLog(stream string) *slog.Logger {
@@ -95,15 +95,11 @@ func (s *streams) options(stream string, start configs.Start, pageSize int) poll
 	}
 }
 
-func (s *streams) detections() (poller.DetectionsOptions, error) {
+func (s *streams) detections() poller.DetectionsOptions {
 	d := s.appliance.Detections
-	filter, err := endpoint.Filter(d.Filter)
-	if err != nil {
-		return poller.DetectionsOptions{}, fmt.Errorf("detections.filter: %w", err)
-	}
 	o := poller.DetectionsOptions{
 		StreamOptions:  s.options("detections", d.Start, d.PageSize),
-		Filter:         filter,
+		Filter:         endpoint.Filter(d.Filter),
 		Overlap:        time.Duration(d.Overlap),
 		ReconcileEvery: time.Duration(d.Reconcile.Every),
 		ReconcileBack:  time.Duration(d.Reconcile.Back),
@@ -115,15 +111,12 @@ func (s *streams) detections() (poller.DetectionsOptions, error) {
 	if s.ownWrites != nil {
 		o.OwnWrites = s.ownWrites
 	}
-	return o, nil
+	return o
 }
 
 // lifecycle returns the source that looks for detections that are no longer shown.
 func (s *streams) lifecycle() poller.Source {
-	o, err := s.detections()
-	if err != nil {
-		panic(err) // sources has returned it
-	}
+	o := s.detections()
 	o.Log = s.streamLog(poller.StreamLifecycle)
 	return poller.NewLifecycle(s.client, s.store, poller.LifecycleOptions{
 		DetectionsOptions: o, Report: s.appliance.Detections.Reconcile.Report, Replaced: s.replaced,
@@ -139,21 +132,17 @@ func (s *streams) audit() poller.AuditOptions {
 	}
 }
 
-func (s *streams) records(q configs.RecordQuery) (poller.RecordsOptions, error) {
-	filter, err := endpoint.Filter(q.Filter)
-	if err != nil {
-		return poller.RecordsOptions{}, fmt.Errorf("filter: %w", err)
-	}
+func (s *streams) records(q configs.RecordQuery) poller.RecordsOptions {
 	return poller.RecordsOptions{
 		StreamOptions: s.options("records/"+q.Name, q.Start, q.PageSize),
-		Query:         q.Name, Types: q.Types, Filter: filter,
+		Query:         q.Name, Types: q.Types, Filter: endpoint.Filter(q.Filter),
 		Window:           time.Duration(q.Window),
 		Delay:            time.Duration(q.Delay),
 		Recheck:          time.Duration(q.Recheck),
 		ContextTTL:       time.Duration(q.ContextTTL),
 		MaxWindowRecords: q.MaxWindowRecords,
 		Store:            poller.RecordStore(q.Store),
-	}, nil
+	}
 }
 
 // enrich returns the function that enriches detections, or nil if no enrichment is
@@ -187,16 +176,15 @@ func (p *operator) verify(ctx context.Context, r admin.VerifyRequest) (all []pol
 		appliance: a, client: client.Background(), store: p.store,
 		metrics: poller.NewMetrics(prometheus.NewRegistry()), log: p.log,
 	}
-	sources, err := s.sources()
-	for _, source := range sources {
+	for _, source := range sourcesOf(a) {
 		if source.verify == nil {
 			continue
 		}
-		v, err := source.verify(ctx, r.Since, r.Report)
+		v, err := source.verify(ctx, &s, r.Since, r.Report)
 		if err != nil {
 			return all, err
 		}
 		all = append(all, v)
 	}
-	return all, err
+	return all, nil
 }

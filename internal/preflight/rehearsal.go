@@ -109,7 +109,7 @@ type firstStart struct {
 // rehearse reads the newest detections and adds them to r, with what the first start reads.
 func (t *applianceTrial) rehearse(ctx context.Context, r *rehearsal) {
 	const step = "newest detections"
-	filter, _ := endpoint.Filter(t.config.Detections.Filter) // it was used before
+	filter := endpoint.Filter(t.config.Detections.Filter)
 	search := appliance.Search{ModTime: 1, Limit: newestTried, Newest: true, Filter: filter}
 	var page appliance.Page
 	err := t.client.SearchDetections(ctx, search, &page)

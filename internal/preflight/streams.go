@@ -17,14 +17,9 @@ import (
 // detections requests one detection with the stream's filter, and reports whether it can.
 func (t *applianceTrial) detections(ctx context.Context) bool {
 	const step = "detections"
-	filter, err := endpoint.Filter(t.config.Detections.Filter)
-	if err != nil {
-		t.found = append(t.found, finding.Failure(step, err))
-		return false
-	}
 	var page appliance.Page
 	since := t.now().Add(-time.Hour).UnixMilli()
-	if err := t.client.SearchDetections(ctx, appliance.Search{ModTime: since, Limit: 1, Filter: filter}, &page); err != nil {
+	if err := t.client.SearchDetections(ctx, appliance.Search{ModTime: since, Limit: 1, Filter: endpoint.Filter(t.config.Detections.Filter)}, &page); err != nil {
 		t.explainUnreadable(ctx, step, err, "access to detections: the NDR module, or the NPM module for performance alone", "set detections.enabled to false", "detections.filter")
 		return false
 	}
@@ -48,22 +43,17 @@ func (t *applianceTrial) audit(ctx context.Context) {
 // records requests one record of the last minutes, with a cursor if store is own.
 func (t *applianceTrial) records(ctx context.Context, q configs.RecordQuery) {
 	step := "records " + q.Name
-	filter, err := endpoint.Filter(q.Filter)
-	if err != nil {
-		t.found = append(t.found, finding.Failure(step, err))
-		return
-	}
 	var page appliance.RecordPage
 	now := t.now()
 	search := appliance.RecordSearch{
-		From: now.Add(-15 * time.Minute).UnixMilli(), Until: now.UnixMilli(), Types: q.Types, Filter: filter, Limit: 1,
+		From: now.Add(-15 * time.Minute).UnixMilli(), Until: now.UnixMilli(), Types: q.Types, Filter: endpoint.Filter(q.Filter), Limit: 1,
 	}
 	own, suspects := q.Store == string(poller.StoreOwn), "types and filter of the query"
 	if own {
 		search.ContextTTL = time.Second // the appliance drops the cursor after this time
 		suspects = "types, filter and store of the query"
 	}
-	err = t.client.SearchRecords(ctx, search, &page)
+	err := t.client.SearchRecords(ctx, search, &page)
 	if e, ok := errors.AsType[*appliance.Error](err); ok && e.Status == http.StatusNotFound {
 		t.add(finding.Failed, step, "the appliance "+answerText(e), "it has no record store and none is connected: connect one, or remove the query from records")
 		return
