@@ -28,21 +28,14 @@ var haltSource = checkpoint.Source{Appliance: transform.Bridge, Stream: "sinks"}
 // until ctx is done. What cannot be journalled is tried again.
 func (p *Pipeline) watchHalts(ctx context.Context) {
 	over := make(map[string]time.Time) // when the last halt of a sink was over
-	ticker := time.NewTicker(haltInterval)
-	defer ticker.Stop()
 	failed := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	every(ctx, haltInterval, func() {
 		err := p.reportHalts(ctx, over, time.Now())
 		if err != nil && !failed && ctx.Err() == nil {
 			p.options.Log.Warn("failed to journal that a sink halted or delivers again; retrying", "error", err)
 		}
 		failed = err != nil
-	}
+	})
 }
 
 // reportHalts journals what has changed since the last report.

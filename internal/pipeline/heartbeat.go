@@ -11,27 +11,20 @@ import (
 )
 
 // newHeartbeat returns the part that journals a periodic event, by which receivers can distinguish
-// silence from a bridge that is gone. If every is 0, it ends at once.
-func (p *Pipeline) newHeartbeat(every time.Duration) *part {
-	return &part{tasks: []task{prompt(func(ctx context.Context) { p.sendHeartbeats(ctx, every) })}}
+// silence from a bridge that is gone. If interval is 0, it ends at once.
+func (p *Pipeline) newHeartbeat(interval time.Duration) *part {
+	return &part{tasks: []task{prompt(func(ctx context.Context) { p.sendHeartbeats(ctx, interval) })}}
 }
 
 // sendHeartbeats journals an event at each interval until ctx is done.
-func (p *Pipeline) sendHeartbeats(ctx context.Context, every time.Duration) {
-	if every == 0 {
+func (p *Pipeline) sendHeartbeats(ctx context.Context, interval time.Duration) {
+	if interval == 0 {
 		return
 	}
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	every(ctx, interval, func() {
 		// An event that waits for space in the journal is dropped in favour of the
 		// next, so that none is old when it is journalled.
-		limited, cancel := context.WithTimeout(ctx, every)
+		limited, cancel := context.WithTimeout(ctx, interval)
 		now := time.Now()
 		event, err := p.ownEvents().Heartbeat(p.options.Version, p.options.Started, now)
 		if err == nil {
@@ -41,7 +34,7 @@ func (p *Pipeline) sendHeartbeats(ctx context.Context, every time.Duration) {
 			p.options.Log.Warn("failed to journal a heartbeat", "error", err)
 		}
 		cancel()
-	}
+	})
 }
 
 // ownEvents returns the encoder of events that concern no appliance.

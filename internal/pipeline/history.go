@@ -41,16 +41,8 @@ type row struct {
 
 // keepHistory adds a sample at each historyStep until ctx is done.
 func (p *Pipeline) keepHistory(ctx context.Context) {
-	ticker := time.NewTicker(historyStep)
-	defer ticker.Stop()
-	for {
-		p.history.add(p.sample(ctx))
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	p.history.add(p.sample(ctx))
+	every(ctx, historyStep, func() { p.history.add(p.sample(ctx)) })
 }
 
 // sample returns the current state of the pipeline. It costs as much as Stats.

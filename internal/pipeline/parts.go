@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 )
 
 // phase is the point of the shutdown at which a part is stopped.
@@ -22,6 +23,20 @@ type task func(ctx, late context.Context)
 // prompt returns a task that ignores late: run ends with ctx.
 func prompt(run func(context.Context)) task {
 	return func(ctx, _ context.Context) { run(ctx) }
+}
+
+// every calls do at each interval until ctx is done.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			do()
+		}
+	}
 }
 
 // part is a component of a pipeline that is started once and stopped on its own. It owns the

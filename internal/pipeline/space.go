@@ -12,18 +12,11 @@ import (
 // watchSpace logs, until ctx is done, when sources start or stop waiting for space and when
 // a sink exceeds its lag budget or is within it again.
 func (p *Pipeline) watchSpace(ctx context.Context) {
-	ticker := time.NewTicker(5 * time.Second)
-	defer ticker.Stop()
 	waiting, behind := false, make(map[string]bool)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	every(ctx, 5*time.Second, func() {
 		stats, err := p.store.Stats(ctx)
 		if err != nil {
-			continue
+			return
 		}
 		config := p.current.Load().config
 		if stats.SourcesWait != waiting {
@@ -33,7 +26,7 @@ func (p *Pipeline) watchSpace(ctx context.Context) {
 		for _, s := range config.Sinks {
 			p.reportLag(ctx, s, stats, behind)
 		}
-	}
+	})
 }
 
 // archive writes a copy of the state to w as a backup does, unless that could fill the disk of the
