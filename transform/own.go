@@ -210,16 +210,20 @@ type RefusedMessage struct {
 	// Message identifies the message, such as "stream NDR, message 17".
 	Message string `json:"message"`
 	Reason  string `json:"reason"` // for the sender
-	// Sent is when the broker received it, in milliseconds.
-	Sent time.Time `json:"sent"`
+	// Sent is when the broker received it, in milliseconds. A producer may have set it to any
+	// number; the event leaves out a time that RFC 3339 cannot express.
+	Sent time.Time `json:"sent,omitzero"`
 }
 
 // MessageRefused returns the event that reports an invalid message: a ticket.rejected
 // without a command. Its id is derived from the message's position and time.
 func (c Encoder) MessageRefused(m RefusedMessage, recorded time.Time) (Event, error) {
-	m.Sent = milliseconds(m.Sent)
 	position := strings.NewReplacer(",", "", " ", "-").Replace(m.Message)
-	return c.own("ticket.rejected", fmt.Sprintf("ticket.rejected-%s-%d", position, m.Sent.UnixMilli()), recorded, "ticket", m)
+	id := fmt.Sprintf("ticket.rejected-%s-%d", position, m.Sent.UnixMilli())
+	if m.Sent = milliseconds(m.Sent); m.Sent.Year() < 0 || m.Sent.Year() > 9999 {
+		m.Sent = time.Time{}
+	}
+	return c.own("ticket.rejected", id, recorded, "ticket", m)
 }
 
 // result returns the event that reports that a command of a kind was applied or, because of a

@@ -3,6 +3,7 @@ package transform_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -211,6 +212,11 @@ func TestMessageRefusedEvents(t *testing.T) {
 	require.NoError(t, err)
 	expect(t, e, ownAttributes("ticket.rejected-stream-NDR-message-17-1700000000123", "ticket.rejected"),
 		`{"ticket":{"message":"stream NDR, message 17","reason":"ticket_id is missing","sent":"2023-11-14T22:13:20.123Z"}}`)
+	for _, sent := range []int64{math.MinInt64, 1700000000123000000, math.MaxInt64} { // of a producer that writes nanoseconds
+		e, err := encoder.MessageRefused(transform.RefusedMessage{Message: "record t/0/1", Reason: "x", Sent: time.UnixMilli(sent)}, recorded)
+		require.NoError(t, err)
+		expect(t, e, ownAttributes(fmt.Sprintf("ticket.rejected-record-t/0/1-%d", sent), "ticket.rejected"), `{"ticket":{"message":"record t/0/1","reason":"x"}}`)
+	}
 }
 
 func TestTheChangesBetweenTwoVersionsAreTheFieldsThatDiffer(t *testing.T) {
