@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
@@ -30,11 +31,13 @@ type ticketSystem struct {
 	keys                  map[string]string // the secrets of the accounts ndrbridge and ana
 	ticket                string            // the sink's key ticket, without its braces and follow
 	closed, open, working string            // statuses: of the two moves, and of a person's
+	fields                string            // that are set with the first move
 	ana                   string            // as an assignee
 	found                 map[string]string // by ndrbridge check, if the status Nonsense and the person 999 are configured, too
 	all                   func(t testing.TB) (ids []string)
 	look                  func(t testing.TB, id string) (shown, error)
 	setStatus             func(t testing.TB, id, status string) // as ana
+	comment               func(t testing.TB, id, text string)   // as ana
 	remove                func(t testing.TB, id string)
 }
 
@@ -42,8 +45,11 @@ type ticketSystem struct {
 type shown struct {
 	status, assignee string
 	closed           bool
-	comments         []string // their last lines
+	comments         []string // the last lines of those on events
 }
+
+// isOnEvent reports whether the last line of a comment is that of the bridge's on an event.
+func isOnEvent(line string) bool { return strings.HasPrefix(line, "ndrbridge event hq/") }
 
 // errNoTicket means that a ticket was deleted.
 var errNoTicket = errors.New("there is no such ticket")
@@ -141,7 +147,7 @@ func (s *ticketSystem) accounts(t testing.TB, printed string) (ids map[string]st
 func startRT(t testing.TB) *ticketSystem {
 	s := &ticketSystem{
 		header: "Authorization: token ", ticket: "system: rt, project: SOC",
-		closed: "resolved", open: "open", working: "stalled", ana: "ana",
+		closed: "resolved", open: "open", working: "stalled", fields: "Priority: \"7\", Comment: by the bridge, Content: by the bridge", ana: "ana",
 		found: map[string]string{
 			"rights": "ok: the account has the permission CommentOnTicket, ModifyTicket", "states": "ok: open (to rejected, resolved, stalled)",
 			"moves": `warning: there may be no "Nonsense" (acknowledged)`, "people": `failed: there is no "999" (eve)`,
@@ -200,8 +206,8 @@ Set($MailCommand, 'testfile');
 		s.do(t, "ndrbridge", http.MethodGet, api+"/ticket/"+id+"/history?fields=Type,Data&per_page=100", nil, &history)
 		now.status, now.assignee, now.closed = ticket.Status, ticket.Owner.ID, ticket.Status == "resolved" || ticket.Status == "rejected"
 		for _, i := range history.Items {
-			if i.Type == "Comment" {
-				now.comments = append(now.comments, strings.TrimSpace(i.Data))
+			if key := strings.TrimSpace(i.Data); i.Type == "Comment" && isOnEvent(key) {
+				now.comments = append(now.comments, key)
 			}
 		}
 		if now.status == "deleted" {
@@ -213,6 +219,15 @@ Set($MailCommand, 'testfile');
 		s.do(t, "ana", http.MethodPut, api+"/ticket/"+id, map[string]string{"Status": status}, nil)
 	}
 	s.remove = func(t testing.TB, id string) { s.setStatus(t, id, "deleted") }
+	s.comment = func(t testing.TB, id, text string) {
+		kind, message := "/comment", map[string]any{"Content": text, "ContentType": "text/plain"}
+		if strings.Contains(text, "\n") { // it is a reply from an editor, with a file
+			kind = "/correspond"
+			message["Content"], message["ContentType"] = "<p>"+strings.ReplaceAll(html.EscapeString(text), "\n", "<br>")+"</p>", "text/html"
+			message["Attachments"] = []map[string]string{{"FileName": "a.txt", "FileType": "text/plain", "FileContent": "Zg=="}}
+		}
+		s.do(t, "ana", http.MethodPost, api+"/ticket/"+id+kind, message, nil)
+	}
 	return s
 }
 
@@ -220,7 +235,7 @@ Set($MailCommand, 'testfile');
 func startRedmine(t testing.TB) *ticketSystem {
 	s := &ticketSystem{
 		header: "X-Redmine-API-Key: ", ticket: "system: redmine, project: soc",
-		closed: "Closed", open: "In Progress", working: "Feedback",
+		closed: "Closed", open: "In Progress", working: "Feedback", fields: "notes: by the bridge",
 		found: map[string]string{
 			"rights": "ok: the account has the permission Add issues, Add notes, Edit issues, View issues", "states": "ok: New (1), In Progress (2)",
 			"moves": `failed: there is no "Nonsense" (acknowledged)`, "transitions": "is In Progress and may be New (1), In Progress (2)",
@@ -275,8 +290,9 @@ func startRedmine(t testing.TB) *ticketSystem {
 		}
 		now.status, now.closed, now.assignee = reply.Issue.Status.Name, reply.Issue.Status.IsClosed, strconv.Itoa(reply.Issue.AssignedTo.ID)
 		for _, j := range reply.Issue.Journals {
-			if lines := strings.Split(strings.TrimSpace(j.Notes), "\n"); j.Notes != "" {
-				now.comments = append(now.comments, lines[len(lines)-1])
+			lines := strings.Split(strings.TrimSpace(j.Notes), "\n")
+			if key := lines[len(lines)-1]; isOnEvent(key) {
+				now.comments = append(now.comments, key)
 			}
 		}
 		return now, nil
@@ -290,6 +306,11 @@ func startRedmine(t testing.TB) *ticketSystem {
 			if status.Name == name {
 				s.do(t, "ana", http.MethodPut, "/issues/"+id+".json", map[string]any{"issue": map[string]int{"status_id": status.ID}}, nil)
 			}
+		}
+	}
+	s.comment = func(t testing.TB, id, text string) {
+		for _, issue := range []map[string]any{{"notes": text}, {"notes": "for some", "private_notes": true}} {
+			s.do(t, "ana", http.MethodPut, "/issues/"+id+".json", map[string]any{"issue": issue}, nil)
 		}
 	}
 	s.remove = func(t testing.TB, id string) {

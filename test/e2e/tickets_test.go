@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +23,7 @@ import (
 
 	"ndrbridge/internal/finding"
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/internal/notes"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
@@ -73,14 +76,14 @@ sinks:
         search_delay: %s
         follow:
           comment: [status, assignee]
-          states: {closed: {to: %s}, reopened: {to: %s}}
+          states: {closed: {to: %s, fields: {%s}}, reopened: {to: %s}}
           people: {ana: %q}
     start: beginning
     retry: {initial: 50ms, max: 500ms}
     batch: {linger: 0}
   - {name: events, start: beginning, file: {path: %q}}
-tickets: {enabled: true}
-`, s.url, key, strings.ReplaceAll(s.ticket, ", ", "\n        "), searchDelay, s.closed, s.open, s.ana, c.file))
+tickets: {enabled: true, notes: {out: true, interval: 300ms}}
+`, s.url, key, strings.ReplaceAll(s.ticket, ", ", "\n        "), searchDelay, s.closed, s.fields, s.open, s.ana, c.file))
 	return c
 }
 
@@ -115,6 +118,29 @@ func (c *ticketScene) detection(id int64) standin.Version {
 		}
 	}
 	return standin.Version{}
+}
+
+// awaitNote waits until the note of a detection has comments, and nothing else.
+func (c *ticketScene) awaitNote(t *testing.T, b *bridge, id int64, comments ...string) {
+	t.Helper()
+	eventually(t, time.Minute, func() error {
+		r := httptest.NewRequest(http.MethodGet, fmt.Sprint("/api/v1/detections/", id, "/notes"), nil)
+		r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
+		answer := httptest.NewRecorder()
+		c.appliance.ServeHTTP(answer, r)
+		var n struct{ Note string }
+		_ = json.Unmarshal(answer.Body.Bytes(), &n) // a 404 has none
+		analysts, entries := notes.Split(n.Note)
+		all := []string{}
+		for _, e := range entries {
+			all = append(all, e.Text)
+		}
+		slices.Sort(all)
+		if analysts != "" || !slices.Equal(all, slices.Sorted(slices.Values(comments))) {
+			return fmt.Errorf("the note is %q, not of %q\n%s", n.Note, comments, b.output.end())
+		}
+		return nil
+	})
 }
 
 // run starts a bridge.
@@ -204,6 +230,9 @@ func (s *ticketSystem) follows(t *testing.T, program string) {
 	is("a closed detection closes it", func(now shown) bool { return now.status == s.closed && len(now.comments) == 2 })
 	c.status(t, d, "in_progress")
 	is("a reopened one reopens it", func(now shown) bool { return now.status == s.open && len(now.comments) == 3 })
+	c.comment(t, ticket, "a scanner")
+	c.comment(t, ticket, "ours & known,\nso <fine>")
+	c.awaitNote(t, b, d, "a scanner", "ours & known,\nso <fine>")
 
 	b.terminate(t)
 	c.checks(t)
@@ -213,6 +242,8 @@ func (s *ticketSystem) follows(t *testing.T, program string) {
 	b = c.run(t)
 	is("a person's later move wins", func(now shown) bool { return now.status == s.working && len(now.comments) == 4 })
 	require.Equal(t, c.reported(t, "ticket.conflict"), 1, "conflicts")
+	c.comment(t, ticket, "thanks")
+	c.awaitNote(t, b, d, "a scanner", "ours & known,\nso <fine>", "thanks")
 
 	c.status(t, d, "in_progress")
 	c.rest(t, b)
@@ -256,13 +287,13 @@ func awaitNextSecond() {
 }
 
 // survivesKills kills the bridge KILLS times (20) while detections are added and changed and a person
-// moves one of the tickets.
+// moves and comments one of the tickets.
 func (s *ticketSystem) survivesKills(t *testing.T, program string) {
 	kills, err := strconv.Atoi(cmp.Or(os.Getenv("KILLS"), "20"))
 	require.NoError(t, err, "KILLS")
 	c := s.scene(t, program)
 	random := rand.New(rand.NewPCG(1, uint64(len(s.url))))
-	detections := []int64{c.add()}
+	detections, said := []int64{c.add()}, []string{}
 	for n := range kills {
 		b := c.run(t)
 		if n%5 == 1 {
@@ -279,6 +310,8 @@ func (s *ticketSystem) survivesKills(t *testing.T, program string) {
 		}
 		if ticket := c.detection(detections[0]).TicketID; ticket != "" && n%5 == 3 {
 			c.setStatus(t, ticket, []string{s.working, s.closed}[random.IntN(2)])
+			said = append(said, fmt.Sprint("comment ", n))
+			c.comment(t, ticket, said[len(said)-1])
 		}
 		time.Sleep(time.Duration(random.IntN(900)) * time.Millisecond)
 		b.kill()
@@ -294,6 +327,7 @@ func (s *ticketSystem) survivesKills(t *testing.T, program string) {
 		c.status(t, detections[0], status)
 		c.rest(t, b)
 	}
+	c.awaitNote(t, b, detections[0], said...)
 	b.terminate(t)
 
 	require.Equal(t, len(c.all(t)), len(c.before)+len(detections), "tickets")
