@@ -67,9 +67,6 @@ func (r *commentReader) poll(ctx context.Context, c *webhook.Conversation) (time
 
 // read adds the new comments of a ticket to the note of its detection, except the bridge's own.
 func (r *commentReader) read(ctx context.Context, c *webhook.Conversation, detection transform.Event, m memory) error {
-	if m.Read == nil && m.Leader != "" { // what was said before it joined is in the first one's note
-		m.Read = &readComments{Until: m.Recorded}
-	}
 	read, unread, err := r.list(ctx, c, m)
 	if errors.Is(err, errLost) {
 		return nil // the next event of the detection reports it

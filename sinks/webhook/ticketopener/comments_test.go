@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -224,6 +225,49 @@ func TestEachCommentArrivesOnce(t *testing.T) {
 	})
 }
 
+// A comment on the ticket of a group reaches the note of each detection that was on it when it was
+// said, once, whatever fails.
+func TestACommentReachesEachDetectionOfItsGroup(t *testing.T) {
+	id := 9000
+	checkFollowers(t, func(r *rapid.T, o *tool) {
+		f := newReading(t, o)
+		f.group = newGrouping(t, o).group
+		before := len(o.opened())
+		defer func() {
+			for _, id := range o.opened()[before:] {
+				o.change(id, func(i *ticket) { i.Deleted = true })
+			}
+		}()
+		store := presettest.Faulty(f.memory)
+		var joined, want []string
+		for n := range rapid.IntRange(1, 6).Draw(r, "steps") {
+			o.fail(rapid.SliceOfN(rapid.SampledFrom([]fault{none, none, unread, unsaid, busy}), 0, 8).Draw(r, "faults")...)
+			memoryFails := failing(rapid.SliceOfN(rapid.Bool(), 0, 3).Draw(r, "the memory fails"))
+			store.Remember = func() error { return errorIf(memoryFails()) }
+			if joins := rapid.Bool().Draw(r, "another detection"); len(joined) == 0 || joins && len(joined) < f.group.Max {
+				id++
+				f.sendUntilDelivered(t, with(t, id-len(joined), version(t, id, n, "new")))
+				joined = append(joined, strconv.Itoa(id))
+			} else {
+				o.say(o.last(), "ana", fmt.Sprint("comment ", n))
+				for _, detection := range joined {
+					want = append(want, fmt.Sprintf("hq/%s %s %s ana: comment %d", detection, o.last(), o.clock().UTC().Format(time.TimeOnly), n))
+				}
+			}
+			for range rapid.IntRange(0, 2).Draw(r, "rounds") {
+				_ = f.round(t)
+			}
+		}
+		o.fail()
+		store.Remember = nil
+		require.NoError(r, f.round(t))
+		require.Equal(r, len(o.opened()), before+1, "tickets")
+		slices.Sort(f.added)
+		slices.Sort(want)
+		require.Equal(r, strings.Join(slices.Compact(f.added), "\n"), strings.Join(want, "\n"))
+	})
+}
+
 func errorIf(fails bool) error {
 	if fails {
 		return errors.New("not now")
@@ -259,6 +303,18 @@ func TestCommentsOfRequestTracker(t *testing.T) {
 			assert.Equal(t, got, c.want)
 		})
 	}
+}
+
+func TestWorkNotesOfANewRecordDoNotComeBack(t *testing.T) {
+	o := startServiceNow(t)
+	o.system = require.Value(ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{
+		URL: o.url, Table: "incident", Fields: map[string]string{"work_notes": "by the bridge"},
+	}))(t)
+	f := newReading(t, o)
+	require.NoError(t, f.send(t, version(t, 7, 0, "new")))
+	require.Equal(t, o.see(o.last()).Comments, 1, "work notes")
+	require.NoError(t, f.round(t))
+	assert.Equal(t, len(f.added), 0, f.added)
 }
 
 func TestPrivateNotesOfRedmineStayThere(t *testing.T) {

@@ -217,18 +217,24 @@ func (p *preset) follow(ctx context.Context, c *webhook.Conversation, e transfor
 	return false, p.remember(ctx, c, e, m, &r)
 }
 
-// commented reports whether one of the ticket's newest comments is that on an event.
-func (p *preset) commented(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memories) (bool, error) {
+// commented reports whether one of the ticket's newest comments is that on an event. It returns those
+// before it.
+func (p *preset) commented(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memories) (found bool, before []Comment, err error) {
 	all, err := p.o.System.comments(ctx, c, m.lead.Ticket, 0)
 	if errors.Is(err, errLost) { // the ticket was just read
 		err = failure.Errorf(failure.Transient, "its comments cannot be read: %w", err)
 	}
-	return slices.ContainsFunc(all, func(c Comment) bool { return c.key() == commentKey(e) }), err
+	at := slices.IndexFunc(all, func(c Comment) bool { return c.key() == commentKey(e) })
+	return at >= 0, all[at+1:], err
 }
 
 // comment adds a comment on an event, unless an attempt without an answer did.
-func (p *preset) comment(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memories, text string, r *report) (err error) {
-	if r.Commented, err = p.commented(ctx, c, e, m); r.Commented || err != nil {
+func (p *preset) comment(ctx context.Context, c *webhook.Conversation, e transform.Event, m *memories, text string, r *report) error {
+	found, before, err := p.commented(ctx, c, e, m)
+	if m.own.Joining { // what was said before is in the notes of the others
+		m.own.Read = newReadComments(before, p.o.Now())
+	}
+	if r.Commented = found; found || err != nil {
 		return err
 	}
 	err = p.o.System.comment(ctx, c, m.lead.Ticket, strings.TrimSpace(text+"\n"+r.Reason)+"\n"+commentKey(e))

@@ -132,8 +132,9 @@ func (p *preset) join(ctx context.Context, c *webhook.Conversation, e transform.
 		now, err = p.o.System.read(ctx, c, m.lead.Ticket)
 	}
 	if err == nil && now.Closed {
-		r.Commented, err = p.commented(ctx, c, e, m)
-		over = !r.Commented
+		var found bool
+		found, _, err = p.commented(ctx, c, e, m)
+		over = !found
 	}
 	switch lost := errors.Is(err, errLost); {
 	case lost, err == nil && over:
