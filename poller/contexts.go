@@ -190,8 +190,9 @@ func (c *Contexts) of(d transform.Detection) (context, mark []byte) {
 	return encodeContext(known, pending), lacks.encode()
 }
 
-// Marked reports that versions of these detections were committed that lack some of their context. It is safe for concurrent use.
-func (c *Contexts) Marked(detections []int64) {
+// marked reports that versions of these detections were committed that lack some of their context.
+// It is safe for concurrent use.
+func (c *Contexts) marked(detections []int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.queue = append(c.queue, detections...)
@@ -298,7 +299,7 @@ func (c *Contexts) load(ctx context.Context) error {
 			return err
 		}
 	}
-	err := eachRemembered(ctx, c.memory, c.source, "", func(entries []checkpoint.Entry) error {
+	err := eachRemembered(ctx, c.memory, c.source, func(entries []checkpoint.Entry) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, e := range entries {
@@ -318,7 +319,7 @@ func (c *Contexts) load(ctx context.Context) error {
 		return err
 	}
 	var ids []int64
-	err = eachRemembered(ctx, c.memory, c.versions, "", func(entries []checkpoint.Entry) error {
+	err = eachRemembered(ctx, c.memory, c.versions, func(entries []checkpoint.Entry) error {
 		for _, e := range entries {
 			key, earlier := strings.CutPrefix(e.Key, contextPrefix)
 			id, err := strconv.ParseInt(key, 10, 64)

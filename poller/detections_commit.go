@@ -52,7 +52,7 @@ func (d *Detections) commitRows(ctx context.Context, p detectionsPosition, rows 
 		return len(c.commit.Events), err
 	}
 	if len(c.marked) > 0 {
-		d.o.Contexts.Marked(c.marked)
+		d.o.Contexts.marked(c.marked)
 	}
 	if d.o.OwnWrites != nil {
 		d.o.OwnWrites.Delivered(c.news)

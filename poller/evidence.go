@@ -198,7 +198,7 @@ func (e *Evidence) load(ctx context.Context) (err error) {
 		}
 		return e.commit(ctx, evidencePosition{next - 1}, checkpoint.Commit{})
 	}
-	err = eachRemembered(ctx, e.state, e.source, "", func(entries []checkpoint.Entry) error {
+	err = eachRemembered(ctx, e.state, e.source, func(entries []checkpoint.Entry) error {
 		for _, entry := range entries {
 			s, err := parsePosition[evidenceState](entry.Value)
 			if err != nil {

@@ -148,7 +148,7 @@ func (l *Lifecycle) isDue() bool {
 
 // readAgain reports the missing detections of which a newer version was read.
 func (l *Lifecycle) readAgain(ctx context.Context) error {
-	return eachRemembered(ctx, l.memory, l.source, "", func(entries []checkpoint.Entry) error {
+	return eachRemembered(ctx, l.memory, l.source, func(entries []checkpoint.Entry) error {
 		var changes []stateChange
 		for _, e := range entries {
 			was, err := parsePosition[reported](e.Value)
@@ -231,7 +231,7 @@ type following struct {
 // follow collects the known detections that are not closed.
 func (l *Lifecycle) follow(ctx context.Context) (*following, error) {
 	f := &following{detections: make(map[int64]*followed), lowest: math.MaxInt64, lowestOpen: math.MaxInt64}
-	err := eachRemembered(ctx, l.memory, l.filtered.source, "", func(entries []checkpoint.Entry) error {
+	err := eachRemembered(ctx, l.memory, l.filtered.source, func(entries []checkpoint.Entry) error {
 		keys := make([]string, len(entries))
 		for i, e := range entries {
 			keys[i] = e.Key

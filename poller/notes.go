@@ -174,7 +174,7 @@ func (n *Notes) due(ctx context.Context, closed, forget int64) (due []remembered
 
 // eachDetection calls do for the detections that a source remembers.
 func eachDetection(ctx context.Context, store FollowUpStore, detections checkpoint.Source, do func(remembered)) error {
-	return eachRemembered(ctx, store, detections, "", func(entries []checkpoint.Entry) error {
+	return eachRemembered(ctx, store, detections, func(entries []checkpoint.Entry) error {
 		for _, e := range entries {
 			id, err := strconv.ParseInt(e.Key, 10, 64)
 			if err != nil || id <= 0 { // not one of a detection that can be asked for

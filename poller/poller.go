@@ -50,10 +50,9 @@ type FollowUpStore interface {
 // rememberedChunk is how many remembered entries are read, recalled or reported at a time.
 const rememberedChunk = 500
 
-// eachRemembered calls do with what a source remembers under keys after a key, some entries at a
-// time; "" comes before all keys.
-func eachRemembered(ctx context.Context, store FollowUpStore, source checkpoint.Source, after string, do func([]checkpoint.Entry) error) error {
-	for {
+// eachRemembered calls do with what a source remembers, some entries at a time.
+func eachRemembered(ctx context.Context, store FollowUpStore, source checkpoint.Source, do func([]checkpoint.Entry) error) error {
+	for after := ""; ; {
 		entries, err := store.Remembered(ctx, source, after, rememberedChunk)
 		if err != nil {
 			return fmt.Errorf("read what is remembered of %s: %w", source, err)
