@@ -171,10 +171,10 @@ func (d *demo) watch(ctx context.Context, control *admin.Client) error {
 	}
 	var living sync.WaitGroup
 	living.Go(func() { d.arrivals.appliance.Live(alive, rates(d.rate)) })
-	living.Go(func() { d.fail(closeIssues(alive, d.jira)) })
 	untold, endStory := context.WithCancel(context.WithoutCancel(ctx))
 	var telling sync.WaitGroup
 	telling.Go(func() { d.story.tell(untold) })
+	telling.Go(func() { d.fail(closeIssues(untold, d.jira)) })
 	defer telling.Wait()
 	defer endStory()
 	err := d.await(alive, func() bool { return false })

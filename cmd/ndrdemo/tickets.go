@@ -67,7 +67,7 @@ type ticketCount struct {
 }
 
 // countTickets returns the counts up to now. quiet reports whether nothing is in flight: no
-// event is waiting for the tickets sink, and no command for the appliance.
+// event is waiting for the tickets sink, no issue for closeIssues, and no command for the appliance.
 func countTickets(ctx context.Context, c *admin.Client, site *jira.Server) (n ticketCount, quiet bool, err error) {
 	status, err := c.Status(ctx)
 	if err != nil {
@@ -106,8 +106,9 @@ func countTickets(ctx context.Context, c *admin.Client, site *jira.Server) (n ti
 		}
 	}
 	labels := make(map[string]bool)
-	for _, i := range site.Issues() {
+	for nth, i := range site.Issues() {
 		n.opened++
+		quiet = quiet && (nth == 0 || i.Status.Category == "done")
 		at := slices.IndexFunc(i.Labels, func(l string) bool { return strings.HasPrefix(l, "ndrbridge-") })
 		if at < 0 || labels[i.Labels[at]] {
 			n.twice++
