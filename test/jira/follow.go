@@ -240,8 +240,12 @@ func (s *Server) MoveTo(key, project string) (newKey string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := s.find(key)
-	i.oldKeys, i.Key = append(i.oldKeys, i.Key), project+"-"+i.ID
-	return i.Key
+	newKey = project + "-" + i.ID
+	if n := slices.IndexFunc(i.oldKeys, func(old string) bool { return strings.HasPrefix(old, project+"-") }); n >= 0 {
+		newKey = i.oldKeys[n] // that it had there
+	}
+	i.oldKeys, i.Key = append(i.oldKeys, i.Key), newKey
+	return newKey
 }
 
 // Delete deletes an issue, as a person does.

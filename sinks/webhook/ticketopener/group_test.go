@@ -191,6 +191,25 @@ func TestATicketIsFollowedUnderAnotherID(t *testing.T) {
 	})
 }
 
+// A person moves an issue to another project and back, so that the detection is linked with the same key twice.
+func TestATicketIsFollowedUnderItsOldIDAgain(t *testing.T) {
+	eachFollower(t, func(t *testing.T, o *tool) {
+		if o.rename == nil {
+			return
+		}
+		f := newFollowing(t, o)
+		require.NoError(t, f.send(t, version(t, 7, 0, "new")))
+		first := o.last()
+		second := o.rename(first)
+		require.NoError(t, f.send(t, changed(t, 7, 1, "closed", "", "status")))
+		require.Equal(t, o.rename(second), first)
+		reopened := changed(t, 7, 2, "in_progress", "", "status")
+		require.NoError(t, f.send(t, reopened, reopened))
+		assert.EqualSlices(t, f.links, []string{"7 " + first, "7 " + second, "7 " + first})
+		assert.Equal(t, o.look(first), o.states["reopened"].Status+", 2 comments")
+	})
+}
+
 // The detection that opens a ticket may become a dead letter before the outcome is known.
 func TestAGroupDoesNotWaitForeverForTheTicketOfAnother(t *testing.T) {
 	eachFollower(t, func(t *testing.T, o *tool) {

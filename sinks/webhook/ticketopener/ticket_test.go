@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ type ticketSink struct {
 	*tool
 	memory *webhook.Memory
 	links  []string // detection and ticket
+	keys   []string // by which the intake accepts each of them once
 	down   error    // returned by link
 	follow *ticketopener.Follow
 	group  *ticketopener.Group
@@ -40,9 +42,8 @@ func (o *ticketSink) link(_ context.Context, e transform.Event, t ticketopener.T
 	if o.down != nil {
 		return o.down
 	}
-	// The intake accepts the same link once.
-	if link := e.Subject + " " + t.ID; !slices.Contains(o.links, link) {
-		o.links = append(o.links, link)
+	if key := fmt.Sprint(e.Subject, " ", t.ID, " ", t.Moves); !slices.Contains(o.keys, key) {
+		o.keys, o.links = append(o.keys, key), append(o.links, e.Subject+" "+t.ID)
 	}
 	return nil
 }
@@ -222,7 +223,7 @@ func TestThereIsNeverASecondTicket(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			id++
 			e, before := version(t, id, 0, "new"), len(o.opened())
-			f.links = nil
+			f.links, f.keys = nil, nil
 			o.fail(rapid.SliceOfN(rapid.SampledFrom([]fault{none, none, unread, unsaid, busy}), 0, 5).Draw(r, "faults")...)
 			memoryFails := failing(rapid.SliceOfN(rapid.Bool(), 0, 3).Draw(r, "the memory fails"))
 			store.Remember = func() error {

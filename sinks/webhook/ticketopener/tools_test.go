@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ type tool struct {
 	noted                  []string // fields of a move that become comments
 	change                 func(id string, change func(*ticket))
 	see                    func(id string) ticket
-	rename                 func(id string) string // gives a ticket another id; nil: that cannot change
+	rename                 func(id string) string // gives a ticket another id, and the second time its old one; nil: that cannot change
 	say                    func(id, author, text string)
 	site                   *jira.Server          // of Jira
 	tickets                *ticketserver.Tickets // of Request Tracker, Redmine and the unknown one
@@ -226,7 +227,12 @@ func startJira(t testing.TB) *tool {
 				site.Delete(id)
 			}
 		}
-		o.rename = func(id string) string { return site.MoveTo(id, "OPS") }
+		o.rename = func(id string) string {
+			if strings.HasPrefix(id, "OPS") {
+				return site.MoveTo(id, "SEC")
+			}
+			return site.MoveTo(id, "OPS")
+		}
 		o.site = site
 		o.say = func(id, author, text string) { site.Comment(id, text, author) }
 		return site
@@ -273,8 +279,12 @@ func startServiceNow(t testing.TB) *tool {
 			}
 		}
 		o.rename = func(id string) string {
-			instance.Change(id, servicenow.Incident{"number": "SIR" + id})
-			return "SIR" + id
+			other, renamed := strings.CutPrefix(id, "SIR")
+			if !renamed {
+				other = "SIR" + id
+			}
+			instance.Change(id, servicenow.Incident{"number": other})
+			return other
 		}
 		o.say = func(id, author, text string) { instance.Comment(id, "comments", text, author) }
 		return instance
