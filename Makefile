@@ -50,10 +50,10 @@ bench: build
 # It prints the SEED that repeats its plan. make torture SEED=7 KILLS=300 FAULTS=0 sets the
 # plan; FAULTS is the percentage of connections with a fault. It also kills bridges that
 # accept ticket commands COMMAND_KILLS times (100), and checks the properties of states,
-# of tickets, of delivery and of hidden detections many times.
+# of polls, of tickets, of delivery and of hidden detections many times.
 torture:
 	go test -count=1 -timeout 40m ./checkpoint ./sinks/webhook/ticketopener -rapid.checks=300
-	go test -count=1 -timeout 40m -run TestAtRest ./poller -rapid.checks=300
+	go test -count=1 -timeout 40m -run 'TestAtRest|TestNothingIsLost' ./poller -rapid.checks=300
 	go test -count=1 -timeout 40m -run TestPoisonAndOutages ./sinks -rapid.checks=100
 	KILLS=$(or $(KILLS),2000) COMMAND_KILLS=$(or $(COMMAND_KILLS),100) go test -count=1 -timeout 40m -run TestKills -v ./test/crash
 

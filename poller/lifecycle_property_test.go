@@ -20,6 +20,7 @@ import (
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/require"
+	"ndrbridge/test/slowtest"
 )
 
 // livingWorld is a lifecycleWorld whose appliance changes at any time.
@@ -202,6 +203,7 @@ func (w *livingWorld) consumed() []int64 {
 }
 
 func TestAtRestAConsumerHasOpenWhatTheApplianceShowsAsOpen(t *testing.T) {
+	slowtest.Checks(t, 30)
 	dir := t.TempDir()
 	sequence := 0
 	rapid.Check(t, func(t *rapid.T) {

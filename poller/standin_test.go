@@ -17,6 +17,7 @@ import (
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
 	"ndrbridge/test/require"
+	"ndrbridge/test/slowtest"
 )
 
 // serving is a world that polls the stand-in appliance through the client that the bridge
@@ -158,6 +159,7 @@ func (s *serving) shown() []ledger.Version {
 }
 
 func TestNothingIsLostBetweenTheClientAndTheStandIn(t *testing.T) {
+	slowtest.Checks(t, 30)
 	rapid.Check(t, func(t *rapid.T) {
 		s := newServing(t)
 		s.mustPoll() // the first contact

@@ -3,7 +3,6 @@ package sinks_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"ndrbridge/internal/failure"
 	"ndrbridge/sinks"
 	"ndrbridge/test/require"
+	"ndrbridge/test/slowtest"
 	"ndrbridge/transform"
 )
 
@@ -184,11 +184,7 @@ func TestPoisonAndOutagesTouchNothingElse(t *testing.T) {
 // checkRuns checks a property of runs in a bubble, each with a folder for its state. It makes 10
 // of them, or as many as -rapid.checks says: each syncs several hundred times.
 func checkRuns(t *testing.T, property func(rt *rapid.T, dir string)) {
-	checks := flag.Lookup("rapid.checks")
-	if checks.Value.String() == checks.DefValue {
-		require.NoError(t, checks.Value.Set("10"))
-		defer checks.Value.Set(checks.DefValue)
-	}
+	slowtest.Checks(t, 10)
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := require.Value(os.MkdirTemp(t.TempDir(), "state-"))(rt)
 		defer os.RemoveAll(dir) // there may be a thousand
