@@ -30,7 +30,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func command(stdout io.Writer) *cobra.Command {
-	s := settings{patience: 30 * time.Second}
+	s := settings{patience: time.Minute}
 	cmd := &cobra.Command{
 		Use:   "ndrdemo",
 		Short: "Demonstrate the bridge, with everything that it needs in one process",
