@@ -30,7 +30,8 @@ func (r *Rules) check(c checks, path string) {
 }
 
 // BlindSpots configures the events about times in which the appliance does not alert or store
-// records. Each of the kinds is a stream of its own.
+// records. Each of the kinds is a stream of its own. With [Tickets.Enabled], so is the state of
+// external ticket tracking: while it is switched off, neither tickets nor notes can be written.
 //
 //	appliances:
 //	  - name: hq
@@ -45,9 +46,6 @@ type BlindSpots struct {
 	Alerts bool `yaml:"alerts"`
 	// RecordIngest reports that the record store halts the ingest of records, and resumes it.
 	RecordIngest bool `yaml:"record_ingest"`
-	// TicketTracking reports that external ticket tracking is switched off, so that neither
-	// tickets nor notes can be written, and on again.
-	TicketTracking bool `yaml:"ticket_tracking"`
 	// Interval is the wait between two comparisons. A blind spot that is open for a shorter
 	// time may not be noticed.
 	Interval Duration `yaml:"interval" default:"1m" above:"0"`

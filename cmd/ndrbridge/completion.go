@@ -79,7 +79,7 @@ func (c *command) completeSource(_ *cobra.Command, args []string, _ string) ([]s
 	var streams []string
 	for _, a := range config.Appliances {
 		if a.Name == args[0] {
-			streams = pipeline.StreamsOf(a)
+			streams = pipeline.StreamsOf(config, a)
 		}
 	}
 	return streams, cobra.ShellCompDirectiveNoFileComp
@@ -139,7 +139,7 @@ func sinkNames(config *configs.Config) []string {
 func tailStreams(config *configs.Config) []string {
 	names := slices.Clone(streamNames)
 	for _, a := range config.Appliances {
-		for _, stream := range pipeline.StreamsOf(a) {
+		for _, stream := range pipeline.StreamsOf(config, a) {
 			if !slices.Contains(names, stream) {
 				names = append(names, stream)
 			}
@@ -153,7 +153,7 @@ func tailStreams(config *configs.Config) []string {
 func ownerNames(config *configs.Config) []string {
 	names := sinkNames(config)
 	for _, a := range config.Appliances {
-		for _, stream := range pipeline.StreamsOf(a) {
+		for _, stream := range pipeline.StreamsOf(config, a) {
 			names = append(names, a.Name+"/"+stream)
 		}
 	}

@@ -64,6 +64,7 @@ appliances:
     rate_limit: 1000
     detections: {start: beginning, interval: 20ms}
     audit: {start: beginning, interval: 20ms}
+    blind_spots: {interval: 20ms} # of ticket tracking
 sinks:
   - {name: log, file: {path: %s}, start: beginning, batch: {linger: 1ms}}
   - {name: soc, webhook: {url: %q}, start: beginning, probe: 20ms, batch: {linger: 1ms}}

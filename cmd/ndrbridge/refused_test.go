@@ -52,6 +52,7 @@ func TestAPartThatTheKeyMayNotReadIsOffForAnHour(t *testing.T) {
 		{"blind_spots/exclusion_intervals", "/exclusionintervals"},
 		{"blind_spots/alerts", "/alerts"},
 		{"blind_spots/record_ingest", "/cluster"},
+		{"blind_spots/ticket_tracking", "/ticketing"},
 	} {
 		t.Run(c.stream, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { refuse(t, c.stream, c.refused) }) })
 	}
@@ -74,6 +75,7 @@ appliances:
     rules: {enabled: true, interval: 10s}
     blind_spots: {exclusion_intervals: true, alerts: true, record_ingest: true, interval: 10s}
 sinks: [{name: lake, file: {path: "-"}}]
+tickets: {enabled: true}
 `, filepath.Join(t.TempDir(), "state.db"), standin.DefaultAPIKey), nil))(t)
 	var log bytes.Buffer
 	metrics := prometheus.NewRegistry()

@@ -14,6 +14,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/internal/admin"
+	"ndrbridge/poller"
 )
 
 func (c *command) statusCommand() *cobra.Command {
@@ -199,8 +200,12 @@ func streamsTable(status admin.Status, now time.Time) *terminal.Table {
 			if s.LagSeconds != nil {
 				lag = terminal.Seconds(*s.LagSeconds)
 			}
+			failed := terminal.Red
+			if s.Off {
+				failed = "" // the note has the reason
+			}
 			t.Add(a.Name, s.Stream, terminal.Ago(s.LastSuccess, now), terminal.Ago(s.Position, clock), lag, terminal.Rate(s.EventsPerSecond, status.Running),
-				countCell(s.Failures, terminal.Red), countCell(s.DeadLetters, terminal.Yellow), noteOf(s))
+				countCell(s.Failures, failed), countCell(s.DeadLetters, terminal.Yellow), noteOf(s))
 		}
 	}
 	return t
@@ -319,6 +324,7 @@ func advice(s admin.Status) []string {
 		}
 		for _, stream := range a.Streams {
 			switch {
+			case stream.Off && stream.Stream == poller.StreamTracking: // it cannot be switched off, and nothing depends on it
 			case stream.Off:
 				add("%s/%s is off, since the appliance refuses it, and is asked again within an hour: %s", a.Name, stream.Stream, stream.Error)
 			case stream.Failures > 0 && reached:

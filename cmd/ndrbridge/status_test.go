@@ -54,6 +54,9 @@ func TestAStatusIsPrinted(t *testing.T) {
 		{"an optional stream that is off", func(s *admin.Status) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "rules", Failures: 1, Error: "answered 404", Cause: "address not found (404)", Off: true}}}}
 		}, []string{"hq rules - - - 0/s 1 0 off: address not found (404)", "hq/rules is off, since the appliance refuses it, and is asked again within an hour: answered 404"}, "is retried"},
+		{"ticket tracking that the key may not read, which nobody can switch off", func(s *admin.Status) {
+			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "blind_spots/ticket_tracking", Failures: 2, Error: "answered 403", Cause: "not allowed (403)", Off: true}}}}
+		}, []string{"hq blind_spots/ticket_tracking - - - 0/s 2 0 off: not allowed (403)"}, "What to do"},
 		{"an unreachable appliance, whose streams do not repeat it", func(s *admin.Status) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Reachable: new(false), Since: now.Add(-5 * time.Minute), Error: "connection\nrefused", Streams: []admin.StreamStatus{
 				{Stream: "audit", Failures: 9, Error: "GET /api/v1/auditlog: connection refused"},

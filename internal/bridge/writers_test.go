@@ -27,7 +27,7 @@ func TestATicketIsWrittenAndRecognized(t *testing.T) {
 	require.NoError(t, a.Update(hasTicket, id))
 	soc := startInbox(t)
 	base := configuration(t, url, webhookSink("soc", soc.URL))
-	base = strings.Replace(base, "rate_limit: 1000", "rate_limit: 1000\n    auth_retry: 100ms\n    blind_spots: {ticket_tracking: true, interval: 50ms}", 1)
+	base = strings.Replace(base, "rate_limit: 1000", "rate_limit: 1000\n    auth_retry: 100ms\n    blind_spots: {interval: 50ms}", 1)
 	enabled := base + "\ntickets: {enabled: true}\n"
 	r := run(t, enabled)
 	await(t, "the backlog", func() bool { return soc.count("") == 3 })
@@ -66,12 +66,12 @@ func TestATicketIsWrittenAndRecognized(t *testing.T) {
 	}
 	got, want := metrics(), `ndrbridge_ticket_writer_state{appliance="hq"} 2`
 	assert.True(t, slices.Contains(got, want) && len(got) >= 3, "metrics of a halted writer", got, "without", want)
-	r.reload(t, base)
-	assert.Empty(t, metrics(), "metrics of a removed writer")
-	await(t, "the log to report the pending commands", func() bool { return strings.Contains(r.log.String(), "tickets.enabled is false; they are kept") })
 	await(t, "the event about ticket tracking", func() bool {
 		return soc.find("blindspot.opened", func(e transform.Event) bool { return strings.Contains(string(e.Data()), "ticket_tracking") })
 	})
+	r.reload(t, base)
+	assert.Empty(t, metrics(), "metrics of a removed writer")
+	await(t, "the log to report the pending commands", func() bool { return strings.Contains(r.log.String(), "tickets.enabled is false; they are kept") })
 	a.SetTicketing(true)
 	r.reload(t, enabled)
 	await(t, "the event about its end", func() bool { return soc.find("blindspot.closed", func(transform.Event) bool { return true }) })

@@ -62,7 +62,7 @@ func (p *Pipeline) newAppliance(ctx context.Context, a configs.Appliance, config
 		ownWrites: next.ownWrites, reused: next.system.reused, replaced: next.system.replaced,
 	}
 	s.contexts = s.newContexts()
-	for _, from := range sourcesOf(a) {
+	for _, from := range sourcesOf(config, a) {
 		source, optional := from.open(&s), from.verify == nil
 		var answered time.Time
 		if p.store != nil {

@@ -16,7 +16,7 @@ import (
 // followUpsOf returns what is configured to be read beside the streams: what the appliance knows about
 // detections apart from their versions, or about itself. Its requests use a quarter of the rate limit,
 // and give way to those of the streams. Sources about detections wait while these are catching up.
-func followUpsOf(a configs.Appliance) []source {
+func followUpsOf(config *configs.Config, a configs.Appliance) []source {
 	var all []source
 	add := func(enabled bool, stream string, interval configs.Duration, open func(*streams) poller.Source) {
 		if !enabled {
@@ -52,7 +52,7 @@ func followUpsOf(a configs.Appliance) []source {
 	spots(b.ExclusionIntervals, poller.StreamIntervals, poller.NewExclusionIntervals)
 	spots(b.Alerts, poller.StreamAlerts, poller.NewDisabledAlerts)
 	spots(b.RecordIngest, poller.StreamIngest, poller.NewRecordIngest)
-	spots(b.TicketTracking, poller.StreamTracking, poller.NewTicketTracking)
+	spots(config.Tickets.Enabled, poller.StreamTracking, poller.NewTicketTracking)
 	return all
 }
 

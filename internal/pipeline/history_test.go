@@ -83,7 +83,7 @@ sinks: `+sinks), nil)
 		p := &appliancePart{part: part{name: "appliance hq"}, config: s.config.Appliances[0], client: client, system: newSystem("hq", client, s.store, s.options.Log)}
 		p.watch = poller.NewWatch(s.store, poller.WatchOptions{Appliance: "hq", After: 3, Reached: p.system.reached, Log: s.options.Log})
 		of := streams{appliance: p.config, client: client, store: s.store, metrics: s.metrics.sources, log: s.options.Log}
-		source := sourcesOf(p.config)[0].open(&of)
+		source := sourcesOf(s.config, p.config)[0].open(&of)
 		p.streams = []stream{{source, poller.New(source, poller.Options{
 			Interval: time.Second, RetryInitial: time.Second, RetryMax: time.Second, Watch: p.watch, Log: s.options.Log, Metrics: s.metrics.sources,
 		})}}

@@ -135,7 +135,7 @@ func (p *operator) rewind(ctx context.Context, r admin.RewindRequest) error {
 	if err != nil {
 		return err
 	}
-	if names := StreamsOf(a); !slices.Contains(names, r.Stream) {
+	if names := StreamsOf(p.config, a); !slices.Contains(names, r.Stream) {
 		return fmt.Errorf("%w stream %q: appliance %s has %s", admin.ErrUnknown, r.Stream, a.Name, strings.Join(names, ", "))
 	}
 	store, err := p.writable()
@@ -160,7 +160,7 @@ func (p *operator) checkOwner(ctx context.Context, owner checkpoint.Owner) error
 		known = append(known, checkpoint.SinkOwner(name))
 	}
 	for _, a := range p.config.Appliances {
-		for _, stream := range StreamsOf(a) {
+		for _, stream := range StreamsOf(p.config, a) {
 			known = append(known, checkpoint.SourceOwner(checkpoint.Source{Appliance: a.Name, Stream: stream}))
 		}
 	}

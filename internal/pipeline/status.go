@@ -35,7 +35,7 @@ func (p *operator) knownStatus(ctx context.Context) (admin.Status, checkpoint.St
 		if _, known, err := storedIdentity(ctx, p.store, identitySource(a.Name)); err == nil {
 			of.Replaced = known.Replaced
 		}
-		for _, stream := range StreamsOf(a) {
+		for _, stream := range StreamsOf(p.config, a) {
 			source := checkpoint.Source{Appliance: a.Name, Stream: stream}
 			owner := checkpoint.SourceOwner(source)
 			// An unreadable position is reported by the stream's polls; the rest of the

@@ -45,7 +45,7 @@ type source struct {
 
 // sourcesOf returns the streams of an appliance that are configured, and what is read beside them, in
 // the order in which they are shown. Requests for detections take precedence under the rate limit.
-func sourcesOf(a configs.Appliance) (all []source) {
+func sourcesOf(config *configs.Config, a configs.Appliance) (all []source) {
 	if a.Detections.Enabled {
 		all = append(all, source{
 			stream: transform.StreamDetections, interval: a.Detections.Interval,
@@ -73,12 +73,12 @@ func sourcesOf(a configs.Appliance) (all []source) {
 			},
 		})
 	}
-	return append(all, followUpsOf(a)...)
+	return append(all, followUpsOf(config, a)...)
 }
 
-// StreamsOf returns the names of the streams that an appliance is polled for.
-func StreamsOf(a configs.Appliance) (names []string) {
-	for _, s := range sourcesOf(a) {
+// StreamsOf returns the names of the streams that an appliance of config is polled for.
+func StreamsOf(config *configs.Config, a configs.Appliance) (names []string) {
+	for _, s := range sourcesOf(config, a) {
 		names = append(names, s.stream)
 	}
 	return names
@@ -176,7 +176,7 @@ func (p *operator) verify(ctx context.Context, r admin.VerifyRequest) (all []pol
 		appliance: a, client: client.Background(), store: p.store,
 		metrics: poller.NewMetrics(prometheus.NewRegistry()), log: p.log,
 	}
-	for _, source := range sourcesOf(a) {
+	for _, source := range sourcesOf(p.config, a) {
 		if source.verify == nil {
 			continue
 		}

@@ -253,8 +253,8 @@ func (t *applianceTrial) ticketing(ctx context.Context) {
 	tracked := err == nil && known && enabled
 	e, _ := errors.AsType[*appliance.Error](err)
 	switch {
-	case e != nil && e.Refused():
-		t.add(finding.Remark, step, "the key may not read whether external ticket tracking is on: the appliance "+answerText(e), "")
+	case e != nil && (e.Refused() || e.Status == http.StatusNotFound):
+		t.add(finding.Remark, step, "whether external ticket tracking is on cannot be read with this key: the appliance "+answerText(e), "")
 	case err != nil && t.outOfTime(ctx, step):
 	case err != nil:
 		t.add(finding.Warning, step, err.Error(), "check again; if the error persists, see the appliance's own log")

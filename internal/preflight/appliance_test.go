@@ -225,7 +225,8 @@ func TestCheckAppliance(t *testing.T) {
 		"an appliance without writes":     {tickets: true, lacks: "/detections/tickets", status: 405, want: row("write", finding.Warning, "405", "no ticket can be written")},
 		"a write of nothing":              {tickets: true, lacks: "/detections/tickets", status: 422, want: row("write", finding.Remark, "422", "")},
 		"a write without tracking":        {tickets: true, hazards: forbidden("/ticketing"), lacks: "/detections/tickets", status: 422, want: row("write", finding.Warning, "422", "no ticket can be written")},
-		"a key that may not look at that": {tickets: true, hazards: forbidden("/ticketing"), want: row("ticketing", finding.Remark, "may not read", "")},
+		"a key that may not look at that": {tickets: true, hazards: forbidden("/ticketing"), want: row("ticketing", finding.Remark, "cannot be read", "")},
+		"an appliance without tracking":   {tickets: true, lacks: "/ticketing", want: row("ticketing", finding.Remark, "404", "")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

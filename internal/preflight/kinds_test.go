@@ -11,28 +11,32 @@ import (
 )
 
 func TestSamplesAreOfTheFollowUpsThatAreConfigured(t *testing.T) {
-	of := func(change func(*configs.Appliance)) (names []string) {
-		a := configs.Appliance{Name: "hq"}
+	of := func(change func(*configs.Config, *configs.Appliance)) (names []string) {
+		a, config := configs.Appliance{Name: "hq"}, new(configs.Config)
 		a.Detections.Enabled = true
-		change(&a)
-		for _, spec := range everyKind(&configs.Config{Appliances: []configs.Appliance{a}}) {
+		change(config, &a)
+		config.Appliances = []configs.Appliance{a}
+		for _, spec := range everyKind(config) {
 			require.Value(fixture.Event(spec))(t)
 			names = append(names, spec.Name)
 		}
 		return names
 	}
-	usual := of(func(*configs.Appliance) {})
+	usual := of(func(*configs.Config, *configs.Appliance) {})
 	for _, test := range []struct {
 		name   string
-		change func(*configs.Appliance)
+		change func(*configs.Config, *configs.Appliance)
 		want   []string
 	}{
-		{"what is no longer shown", func(a *configs.Appliance) { a.Detections.Reconcile.Report = []string{"hidden", "gone"} }, []string{"detection.gone", "detection.hidden"}},
-		{"notes", func(a *configs.Appliance) { a.Notes.In = true }, []string{"detection.noted"}},
-		{"context", func(a *configs.Appliance) { a.Context.Devices = true }, []string{"detection.context"}},
-		{"rules", func(a *configs.Appliance) { a.Rules.Enabled = true }, []string{"rule.created", "rule.expired", "rule.removed", "rule.updated"}},
-		{"one kind of blind spots", func(a *configs.Appliance) { a.BlindSpots.RecordIngest = true }, []string{"blindspot.closed", "blindspot.opened"}},
-		{"nothing without detections", func(a *configs.Appliance) {
+		{"what is no longer shown", func(_ *configs.Config, a *configs.Appliance) {
+			a.Detections.Reconcile.Report = []string{"hidden", "gone"}
+		}, []string{"detection.gone", "detection.hidden"}},
+		{"notes", func(_ *configs.Config, a *configs.Appliance) { a.Notes.In = true }, []string{"detection.noted"}},
+		{"context", func(_ *configs.Config, a *configs.Appliance) { a.Context.Devices = true }, []string{"detection.context"}},
+		{"rules", func(_ *configs.Config, a *configs.Appliance) { a.Rules.Enabled = true }, []string{"rule.created", "rule.expired", "rule.removed", "rule.updated"}},
+		{"one kind of blind spots", func(_ *configs.Config, a *configs.Appliance) { a.BlindSpots.RecordIngest = true }, []string{"blindspot.closed", "blindspot.opened"}},
+		{"tickets", func(c *configs.Config, _ *configs.Appliance) { c.Tickets.Enabled = true }, []string{"blindspot.closed", "blindspot.opened", "ticket.applied", "ticket.rejected"}},
+		{"nothing without detections", func(_ *configs.Config, a *configs.Appliance) {
 			a.Detections.Enabled, a.Detections.Reconcile.Report = false, []string{"hidden"}
 		}, nil},
 	} {

@@ -77,7 +77,7 @@ func everyKind(config *configs.Config) (all []fixture.Spec) {
 		}
 		add(a.Context.Devices, "detection.context")
 		add(a.Rules.Enabled, "rule.created", "rule.updated", "rule.expired", "rule.removed")
-		add(a.BlindSpots.ExclusionIntervals || a.BlindSpots.Alerts || a.BlindSpots.RecordIngest || a.BlindSpots.TicketTracking, "blindspot.opened", "blindspot.closed")
+		add(a.BlindSpots.ExclusionIntervals || a.BlindSpots.Alerts || a.BlindSpots.RecordIngest || config.Tickets.Enabled, "blindspot.opened", "blindspot.closed")
 		add(a.Audit.Enabled, "audit.logged", "audit.gap")
 		for _, q := range a.Records {
 			all = append(all, fixture.Spec{Name: "record.stored", Appliance: of, Query: q.Name})
