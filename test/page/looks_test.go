@@ -190,6 +190,7 @@ func TestLooks(t *testing.T) {
 	p.awaitText(card("soc", ""), "Halted")
 	p.awaitText(card("lake", ""), "5 dead letters")
 	p.awaitText("#events", "risk")
+	p.awaitText("#appliances", "Tickets are written")
 	lake.Answer(0)
 	p.click(`[aria-label="Pause sink archive"]`)
 	p.awaitText(card("archive", ""), "Paused")

@@ -131,6 +131,11 @@ func TestTroubledPartsComeFirstAndAreLinked(t *testing.T) {
 		expression := "import('/page/verdict.js').then((v) => v.verdict({sinks: " + sinks + ", appliances: [], state: {journal: {}}})).then(({title, lines}) => [title, ...lines.map((l) => l.target[1])].join(' '))"
 		assert.Equal(t, eval[string](p, expression), "4 faults d c b a", "sinks")
 	})
+	p.run("the banner names each writer that fails", func(t *testing.T) {
+		status := "{sinks: [], state: {journal: {}}, appliances: [{name: 'a', streams: [], tickets: {state: 'running'}, rules: {state: 'halted', error: 'x'}, notes: {state: 'retrying', error: 'x', cause: 'timeout'}}]}"
+		expression := "import('/page/verdict.js').then((v) => v.verdict(" + status + ").lines.map((l) => l.name + ' ' + l.cause).join(', '))"
+		assert.Equal(t, eval[string](p, expression), "Tuning rules of a cannot be written: see its error, Notes of a cannot be written: timeout")
+	})
 	p.run("each fault has a section of the run book", func(t *testing.T) {
 		for name, status := range map[string]string{
 			"a bridge": `{reload: {ok: false, time: '2026-01-31T08:00:00Z', error: 'x'}, state: {journal: {full: true}}, unconfigured: [{name: 'old'}],

@@ -8,7 +8,7 @@ import * as format from "./format.js";
 import { openDeadLetters } from "./dead.js";
 import { order } from "./order.js";
 import { showError, showShape, showState } from "./states.js";
-import { clockInWords, fails, isSkewed, replacedInWords, troubleOf } from "./verdict.js";
+import { clockInWords, fails, isSkewed, replacedInWords, troubleOf, writersOf } from "./verdict.js";
 
 // showAppliances shows the appliances of a status. acted is called after one was polled.
 export function showAppliances(parent, appliances, acted) {
@@ -44,7 +44,9 @@ function fillAppliance(card, a) {
     create: (s) => createStream(a.name, s.stream),
     fill: (row, s) => fillStream(row, a, s),
   });
-  fillWriter(card, a.tickets);
+  const writers = writersOf(a);
+  part(card, "writers").hidden = writers.length === 0;
+  sync(part(card, "writers"), writers, { key: (w) => w.what, create: () => make("writer-row"), fill: fillWriter });
 }
 
 function createStream(appliance, stream) {
@@ -79,11 +81,9 @@ function backlogInWords(b) {
   return `Reading a backlog: at ${format.toSecond(b.at)}, ${format.duration(b.behind_seconds)} behind${rate ? `, ${format.rate(rate)}` : ""}${left}.`;
 }
 
-function fillWriter(card, tickets) {
-  part(card, "writer").hidden = !tickets;
-  if (!tickets) return;
-  showState(part(card, "writer-state"), tickets.state, tickets.state === "running" ? "Tickets are written" : `Writing of tickets: ${tickets.state}`);
-  showError(part(card, "writer-error"), tickets.state, tickets.error);
+function fillWriter(row, w) {
+  showState(part(row, "state"), w.state, w.state === "running" ? `${w.what} are written` : `Writing of ${w.what.toLowerCase()}: ${w.state}`);
+  showError(part(row, "error"), w.state, w.error);
 }
 
 // chartStreams draws the charts of each stream.

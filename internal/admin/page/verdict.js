@@ -42,10 +42,14 @@ export function trouble(s) {
   return s.state === "paused" ? 1 : 0;
 }
 
+// writersOf returns the status of each writer of an appliance, with what it writes.
+export const writersOf = (a) =>
+  Object.entries({ Tickets: a.tickets, "Tuning rules": a.rules, Notes: a.notes }).flatMap(([what, writer]) => (writer ? [{ what, ...writer }] : []));
+
 // troubleOf ranks an appliance likewise.
 export function troubleOf(a) {
   if (a.reachable === false || a.replaced) return 4;
-  if (a.streams.some(fails) || a.tickets?.error) return 3;
+  if (a.streams.some(fails) || writersOf(a).some((w) => w.error)) return 3;
   if (a.streams.some((s) => s.dead_letters > 0)) return 2;
   return isSkewed(a) ? 1 : 0;
 }
@@ -163,9 +167,9 @@ export const clockInWords = (skew) =>
 
 function* tickets(status) {
   for (const a of status.appliances) {
-    const halted = a.tickets?.state === "halted";
-    if (a.tickets?.error) {
-      yield { level: halted ? "bad" : "warn", target: ["appliances", a.name], name: `Tickets of ${a.name}`, cause: `cannot be written: ${a.tickets.cause || "see its error"}`, section: halted ? "NdrbridgeWriterHalted" : "NdrbridgeWriterRetrying" };
+    for (const w of writersOf(a)) {
+      const halted = w.state === "halted";
+      if (w.error) yield { level: halted ? "bad" : "warn", target: ["appliances", a.name], name: `${w.what} of ${a.name}`, cause: `cannot be written: ${w.cause || "see its error"}`, section: halted ? "NdrbridgeWriterHalted" : "NdrbridgeWriterRetrying" };
     }
   }
   for (const i of status.intakes ?? []) {
