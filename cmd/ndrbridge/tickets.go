@@ -18,6 +18,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/admin"
 	"ndrbridge/internal/commands"
+	"ndrbridge/internal/notes"
 )
 
 func (c *command) ticketsCommand() *cobra.Command {
@@ -85,8 +86,9 @@ func (c *command) ticketsListCommand() *cobra.Command {
 }
 
 // changesText returns what a command changes, in the order of its JSON fields, without the
-// fields that have their own columns.
+// fields that have their own columns. Of a note, it has the beginning.
 func changesText(body []byte) string {
+	const maxNote = 100
 	var fields commands.Command
 	if json.Unmarshal(body, &fields) != nil {
 		return "?"
@@ -113,7 +115,7 @@ func changesText(body []byte) string {
 		parts = append(parts, "assignee="+strconv.Quote(*fields.Assignee))
 	}
 	if fields.Note != "" {
-		parts = append(parts, "note="+strconv.Quote(fields.Note))
+		parts = append(parts, "note="+strconv.Quote(notes.Shorten(fields.Note, maxNote)))
 	}
 	if fields.By != "" {
 		parts = append(parts, "by="+strconv.Quote(fields.By))

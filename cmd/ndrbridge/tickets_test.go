@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 )
 
@@ -66,4 +67,10 @@ func TestTicketCommandsAreListedRetriedAndDropped(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestALongNoteIsListedByItsBeginning(t *testing.T) {
+	t.Parallel()
+	text := changesText([]byte(`{"appliance":"hq","detection_id":7,"by":"ana","note":"` + strings.Repeat("é", 5000) + `"}`))
+	assert.Equal(t, text, `detection=7 note="`+strings.Repeat("é", 48)+`…" by="ana"`)
 }
