@@ -36,13 +36,13 @@ func (n *TicketNotes) check(c checks, path string) {
 	switch {
 	case n.Out && !c.config.Tickets.Enabled:
 		c.wrong(path+".out", "is true, but tickets.enabled is false, so nothing can be written to appliances; set tickets.enabled to true")
-	case n.Out && !slices.ContainsFunc(c.config.Sinks, Sink.HasComments):
+	case n.Out && !slices.ContainsFunc(c.config.Sinks, Sink.Follows):
 		c.wrong(path+".out", "is true, but no sink has webhook.ticket.follow, so no comment is read; add it to the sink that opens tickets")
 	}
 }
 
-// HasComments reports whether the comments on the sink's tickets can be read.
-func (s Sink) HasComments() bool {
+// Follows reports whether the sink opens tickets that follow their detections.
+func (s Sink) Follows() bool {
 	return s.Webhook != nil && s.Webhook.Ticket != nil && s.Webhook.Ticket.Follow != nil
 }
 

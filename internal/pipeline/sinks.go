@@ -25,7 +25,7 @@ type sinkPart struct {
 func (p *Pipeline) newSink(s configs.Sink, n configs.TicketNotes) (*sinkPart, error) {
 	var notes *ticketopener.Notes
 	var poll func(context.Context, sinks.Sink) (time.Duration, error)
-	if n.Out && s.HasComments() {
+	if n.Out && s.Follows() {
 		notes = &ticketopener.Notes{Add: p.noteFor(s.Name), Every: time.Duration(n.Interval)}
 		poll = func(ctx context.Context, opened sinks.Sink) (time.Duration, error) {
 			return opened.(*webhook.Sink).Poll(ctx)

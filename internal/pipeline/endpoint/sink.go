@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ndrbridge/configs"
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/internal/lease"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
@@ -35,7 +36,8 @@ type SinkOptions struct {
 }
 
 // Selection returns what decides which events a sink sends. Its Match is nil if all events
-// match.
+// match. A sink whose tickets follow their detections is sent what does not match, too, if its
+// detection has a ticket: a detection whose risk has fallen is still closed and reopened.
 func Selection(s configs.Sink) (sinks.Selection, error) {
 	selection := sinks.Selection{OnError: sinks.MatchErrorPolicy(s.OnError), Notify: s.Notified()}
 	if s.Match == "" {
@@ -46,6 +48,12 @@ func Selection(s configs.Sink) (sinks.Selection, error) {
 		return selection, fmt.Errorf("match: %w", err)
 	}
 	selection.Match = wanted.Matches
+	if s.Follows() {
+		selection.Match = func(e transform.Event) (bool, error) {
+			matches, err := wanted.Matches(e)
+			return matches || err == nil && transform.Text(jsonscan.At(e.Data(), "detection.ticket_id")) != "", err
+		}
+	}
 	return selection, nil
 }
 

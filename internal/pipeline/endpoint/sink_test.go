@@ -12,11 +12,38 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/internal/pipeline/endpoint"
+	"ndrbridge/sinks"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/leasetest"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
 )
+
+func TestWhatMatchesNoMoreStillReachesItsTicket(t *testing.T) {
+	version := func(risk int, ticket string) transform.Event {
+		text := fmt.Sprintf(`{"id": 7, "mod_time": 7, "risk_score": %d, "ticket_id": %q}`, risk, ticket)
+		d := require.Value(transform.ParseDetection([]byte(text), false))(t)
+		return require.Value(transform.Encoder{Appliance: "hq"}.Detection(d, transform.Observation{Recorded: time.UnixMilli(1)}))(t)
+	}
+	opens := &configs.Webhook{Ticket: &configs.TicketOpener{System: "jira"}}
+	follows := &configs.Webhook{Ticket: &configs.TicketOpener{System: "jira", Follow: &configs.TicketFollow{}}}
+	for _, test := range []struct {
+		name  string
+		event transform.Event
+		to    *configs.Webhook
+		want  sinks.Verdict
+	}{
+		{"a version that matches is sent", version(90, ""), follows, sinks.VerdictSend},
+		{"one that does not match is filtered", version(10, ""), follows, sinks.VerdictFilter},
+		{"one that does not match is sent, if its detection has a ticket", version(10, "SEC-1"), follows, sinks.VerdictSend},
+		{"but not to a sink whose tickets do not follow", version(10, "SEC-1"), opens, sinks.VerdictFilter},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			selection := require.Value(endpoint.Selection(configs.Sink{Webhook: test.to, Match: "detection.risk_score > 50"}))(t)
+			assert.Equal(t, require.Value(selection.Decide(test.event))(t), test.want)
+		})
+	}
+}
 
 func TestPrepareRedactsBeforeItEncodes(t *testing.T) {
 	e := detectionEvent(t, 1, 90)

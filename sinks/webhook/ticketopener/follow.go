@@ -137,10 +137,10 @@ func (f *Follow) intend(e transform.Event, m *memories) (i intention) {
 		return i
 	}
 	i.state = statusOf(e)
-	if own {
+	if own && jsonscan.At(changes, "status") != nil { // else the status is that of a version that did not match
 		return i
 	}
-	if jsonscan.At(changes, "assignee") != nil {
+	if !own && jsonscan.At(changes, "assignee") != nil {
 		i.account = f.People[transform.Text(jsonscan.At(e.Data(), "detection.assignee"))]
 	}
 	if i.state == m.own.State || m.own.State == "" || i.state == stateClosed && !m.othersClosed(e) {

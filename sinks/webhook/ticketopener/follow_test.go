@@ -113,6 +113,8 @@ func TestATicketFollowsItsDetection(t *testing.T) {
 		again := changed(t, 7, 1, "closed", "", "status").Redeliver(1)
 		own := changed(t, 7, 1, "closed", "", "status")
 		own.CausedBy = transform.CausedByWriteback
+		linked := changed(t, 7, 1, "closed", "", "ticket_id")
+		linked.CausedBy = transform.CausedByWriteback
 		for _, test := range []struct {
 			name  string
 			steps []step
@@ -147,6 +149,9 @@ func TestATicketFollowsItsDetection(t *testing.T) {
 				{nil, own, ""},
 				{nil, changed(t, 7, 2, "closed", "", "risk_score"), "updated with a comment"},
 			}, o.initial + ", 1 comment"},
+			{"the bridge's own link shows a status whose version did not match, which the ticket follows", []step{opening,
+				{nil, linked, "updated to " + closing},
+			}, closing + ", 0 comments"},
 			{"follow-ups are comments", []step{opening,
 				{nil, presettest.FollowUp(t, 7, 1, "noted"), "updated with a comment"},
 				{nil, presettest.FollowUp(t, 7, 2, "hidden"), "updated with a comment"},
