@@ -129,13 +129,14 @@ func (p *operator) backup(ctx context.Context, r admin.BackupRequest) error {
 }
 
 // rewind moves the position of a stream back to a time, as poller.Rewind does. It
-// returns admin.ErrUnknown if the appliance has no such stream.
+// returns admin.ErrUnknown if the appliance has no such stream with positions in time.
 func (p *operator) rewind(ctx context.Context, r admin.RewindRequest) error {
 	a, err := p.appliance(r.Appliance)
 	if err != nil {
 		return err
 	}
-	if names := StreamsOf(p.config, a); !slices.Contains(names, r.Stream) {
+	names := slices.DeleteFunc(StreamsOf(p.config, a), func(stream string) bool { return !poller.Rewinds(stream) })
+	if !slices.Contains(names, r.Stream) {
 		return fmt.Errorf("%w stream %q: appliance %s has %s", admin.ErrUnknown, r.Stream, a.Name, strings.Join(names, ", "))
 	}
 	store, err := p.writable()
