@@ -103,6 +103,7 @@ func TestCompileReportsMistakes(t *testing.T) {
 		{"a missing field is not taken for one of event", `event.foo == 1 || detection.foo == 1`, `column 6, at ".foo == 1 || detecti…": event has no attribute foo`},
 		{"a text is not true or false", `"x"`, `returns a value of type string`},
 		{"event as a whole is not a value", `event == event`, `event is not a value itself`},
+		{"three loops in each other cost too much", `detection.properties.a.exists(x, detection.properties.b.exists(y, detection.properties.c.exists(z, x == y && y == z)))`, `would take too long`},
 		{"four loops in each other are too deep", `[1].all(a, [1].all(b, [1].all(c, [1].all(d, true))))`, `nesting`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,9 +1,12 @@
 package match
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/overloads"
@@ -12,7 +15,40 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// maxWork is the maximum work of matching one event, in units of about 20 nanoseconds. CEL can count costs during evaluation (cel.CostLimit),
+// maxCost is the maximum estimated cost of matching one event, in CEL's units: some
+// tens of milliseconds.
+const maxCost = 1_000_000
+
+// assumedSize is the assumed number of elements of a list, or characters of a string,
+// in the estimate.
+const assumedSize = 100
+
+// checkCost returns an error if the estimated cost of an expression is too high.
+func checkCost(env *cel.Env, ast *cel.Ast) error {
+	cost, err := env.EstimateCost(ast, sizes{})
+	if err != nil {
+		return fmt.Errorf("estimate the expression's cost: %w", err)
+	}
+	if cost.Max > maxCost {
+		return fmt.Errorf("the expression would take too long to evaluate: with lists of %d elements it costs %d units, and %d are allowed; nest fewer loops",
+			assumedSize, cost.Max, maxCost)
+	}
+	return nil
+}
+
+// sizes implements checker.CostEstimator.
+type sizes struct{}
+
+func (sizes) EstimateSize(checker.AstNode) *checker.SizeEstimate {
+	return &checker.SizeEstimate{Min: 0, Max: assumedSize}
+}
+
+func (sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+	return nil // use CEL's estimate
+}
+
+// maxWork is the maximum work of matching one event, regardless of the estimate, in
+// units of about 20 nanoseconds. CEL can count costs during evaluation (cel.CostLimit),
 // but then takes time that grows with the square of a list's length: 12 seconds for a
 // loop over 80,000 numbers, which costs less than CEL's limit. It also counts a call
 // after it was made. Only repeated work is counted: the steps of loops, and the work of

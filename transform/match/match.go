@@ -54,7 +54,8 @@ type Match struct {
 }
 
 // Compile compiles an expression and checks it against the types of the documented
-// fields. The error gives, for each mistake, its position and a suggestion.
+// fields. The error gives, for each mistake, its position and a suggestion. An expression
+// that could take too long to evaluate is an error, too.
 func Compile(expression string) (*Match, error) {
 	if err := checkTypes(expression); err != nil {
 		return nil, err
@@ -73,6 +74,9 @@ func compile(expression string) (*Match, error) {
 		return nil, explain(expression, issues.Errors(), nil)
 	}
 	if err := checkOutput(checked); err != nil {
+		return nil, err
+	}
+	if err := checkCost(env, checked); err != nil {
 		return nil, err
 	}
 	selections := new(selections)
