@@ -45,11 +45,6 @@ func Rewind(ctx context.Context, store Store, source checkpoint.Source, to time.
 	return nil
 }
 
-// Rewinds reports whether a stream has positions in time. Others compare all that the appliance shows.
-func Rewinds(stream string) bool {
-	return stream == transform.StreamDetections || stream == transform.StreamAudit || strings.HasPrefix(stream, transform.StreamRecords+"/")
-}
-
 // position is the position of a source.
 type position interface {
 	// rewind moves it back to a time in milliseconds since the epoch, at least 0, so that

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/admin"
+	"ndrbridge/poller"
 	"ndrbridge/test/assert"
 	"ndrbridge/test/require"
 	"ndrbridge/transform"
@@ -106,7 +107,7 @@ func errorOf[Request, Answer any](t *testing.T, o admin.Operation[Request, Answe
 
 func TestUnknownNames(t *testing.T) {
 	_, url := startAppliance(t, 1)
-	yaml := configuration(t, url, webhookSink("soc", startInbox(t).URL))
+	yaml := configuration(t, url, webhookSink("soc", startInbox(t).URL)) + "\ntickets: {enabled: true}\n"
 	r := run(t, yaml)
 	sco, api := admin.OfSink{Sink: "sco"}, admin.API
 	calls := map[string]func(*admin.Client) error{
@@ -119,6 +120,7 @@ func TestUnknownNames(t *testing.T) {
 		"a sink to pause":                           errorOf(t, api.PauseSink.Operation, sco),
 		"a sink to resume":                          errorOf(t, api.ResumeSink.Operation, sco),
 		"a stream to rewind":                        errorOf(t, api.Rewind.Operation, admin.RewindRequest{Appliance: "hq", Stream: "records/x", To: time.Now()}),
+		"a stream without positions in time":        errorOf(t, api.Rewind.Operation, admin.RewindRequest{Appliance: "hq", Stream: poller.StreamTracking, To: time.Now()}),
 	}
 	check := func(t *testing.T, c *admin.Client) {
 		for name, call := range calls {

@@ -135,7 +135,12 @@ func (p *operator) rewind(ctx context.Context, r admin.RewindRequest) error {
 	if err != nil {
 		return err
 	}
-	names := slices.DeleteFunc(StreamsOf(p.config, a), func(stream string) bool { return !poller.Rewinds(stream) })
+	var names []string
+	for _, s := range sourcesOf(p.config, a) {
+		if s.verify != nil { // it has positions in time
+			names = append(names, s.stream)
+		}
+	}
 	if !slices.Contains(names, r.Stream) {
 		return fmt.Errorf("%w stream %q: appliance %s has %s", admin.ErrUnknown, r.Stream, a.Name, strings.Join(names, ", "))
 	}
